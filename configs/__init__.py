@@ -1,0 +1,1 @@
+"""Typed settings that the YAML `args:` are read into, templates of ours and ready-made profiles."""

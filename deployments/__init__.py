@@ -1,0 +1,1 @@
+"""HTTP and Ray: the protocols, their use cases, and the Serve deployments that run them."""

@@ -1,0 +1,1 @@
+"""What a client sends and what it is sent: one module a surface, no behaviour."""

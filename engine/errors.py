@@ -1,0 +1,51 @@
+"""The engine's one error tree. Every class hands all its arguments to `super().__init__`, so it pickles."""
+
+
+class EngineError(Exception):
+    """Base of all errors that the engine raises."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class ModelLoadError(EngineError):
+    """A model cannot be found, converted or loaded: its settings or files are at fault."""
+
+
+class RequestError(EngineError):
+    """Base of errors that a request itself causes, raised before its first event."""
+
+
+class ContextLengthError(RequestError):
+    """The prompt leaves no room in the model's context for a single token of output."""
+
+    def __init__(self, prompt_tokens: int, context_length: int) -> None:
+        Exception.__init__(self, prompt_tokens, context_length)
+        self.prompt_tokens = prompt_tokens
+        self.context_length = context_length
+        self.message = (
+            f"The input has {prompt_tokens} tokens, which leaves no room for output in the "
+            f"model's context of {context_length} tokens."
+        )
+
+
+class ChatTemplateError(RequestError):
+    """The model has no chat template, or its template refuses these messages."""
+
+
+class QueueFullError(EngineError):
+    """As many generations wait as the engine lets wait."""
+
+    def __init__(self, max_waiting: int) -> None:
+        Exception.__init__(self, max_waiting)
+        self.max_waiting = max_waiting
+        self.message = f"All {max_waiting} places in the model's queue are taken; try again soon."
+
+
+class GenerationFailedError(EngineError):
+    """A generation that had started cannot go on."""
+
+
+class EngineStoppedError(EngineError):
+    """The engine's thread has ended: no generation can run in this process any more."""

@@ -1,0 +1,1 @@
+"""Stores of responses: records, the store protocol and its implementations."""
