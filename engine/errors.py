@@ -1,4 +1,4 @@
-"""The engine's one error tree. Every class hands all its arguments to `super().__init__`, so it pickles."""
+"""The engine's one error tree. All arguments go to `Exception.__init__`, so they pickle."""
 
 
 class EngineError(Exception):

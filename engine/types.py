@@ -1,4 +1,4 @@
-"""The whole contract between the engine and its callers: frozen values that may cross a process boundary."""
+"""The whole contract between the engine and its callers: frozen values, safe to send anywhere."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass

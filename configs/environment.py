@@ -1,0 +1,41 @@
+"""Environment variables that override the YAML's settings. They are read here and nowhere else."""
+
+from collections.abc import Mapping
+
+from configs.errors import SettingsError
+from configs.settings import StoreSettings
+
+STORE_VARIABLES: Mapping[str, str] = {
+    "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES": "responses_store_max_entries",
+    "MLXCEL_RESPONSES_STORE_MAX_BYTES": "responses_store_max_bytes",
+    "LLAMA_ARG_RESPONSES_STORE_TTL_SECS": "responses_store_ttl_secs",
+}
+
+
+def override_store_settings(
+    settings: StoreSettings, environment: Mapping[str, str]
+) -> StoreSettings:
+    """The settings with the values of those variables that are set.
+
+    Raises:
+        SettingsError: where a variable is not a whole number of 0 or more.
+    """
+    values = {
+        key: to_count(variable, environment[variable])
+        for variable, key in STORE_VARIABLES.items()
+        if variable in environment
+    }
+    return settings.model_copy(update=values)
+
+
+def to_count(variable: str, text: str) -> int:
+    """The whole number that a variable holds.
+
+    Raises:
+        SettingsError: where it is something else; the message names the variable.
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise SettingsError(
+            f"environment variable {variable}: {text!r} is not a whole number of 0 or more"
+        )
+    return int(text)

@@ -1,0 +1,284 @@
+"""The engine's async face: one thread owns MLX, callers exchange plain values with it."""
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from engine.core import Emitted, EngineCore, Generation
+from engine.detokenizer import Detokenizer
+from engine.errors import (
+    ContextLengthError,
+    EngineError,
+    EngineStoppedError,
+    GenerationFailedError,
+    QueueFullError,
+)
+from engine.loader import LoadedModel
+from engine.types import (
+    EngineEvent,
+    EngineStats,
+    GenerateRequest,
+    GenerationFinished,
+    GenerationStarted,
+    ModelCard,
+    SamplingParams,
+)
+
+logger = logging.getLogger(__name__)
+
+STOPPED = "The model's engine has stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the engine must know beside the model's files."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    max_running: int = 16
+    max_waiting: int = 64
+    default_sampling: SamplingParams = field(default_factory=SamplingParams)
+    default_max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Abort:
+    generation_id: str
+    asked_at_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    pass
+
+
+_Command = Generation | _Abort | _Stop
+
+
+@dataclass(slots=True)
+class _Stream:
+    """What has been emitted for one generation and not yet been read; touched by the loop only."""
+
+    emitted: deque[EngineEvent | EngineError] = field(default_factory=deque)
+    has_news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def push(self, item: EngineEvent | EngineError) -> None:
+        self.emitted.append(item)
+        self.has_news.set()
+
+    async def read(self) -> tuple[EngineEvent, ...]:
+        """All events since the last read, at least one.
+
+        Raises:
+            EngineError: where an error comes next.
+        """
+        await self.has_news.wait()
+        events: list[EngineEvent] = []
+        while self.emitted:
+            item = self.emitted[0]
+            if isinstance(item, EngineError):
+                if events:
+                    return tuple(events)
+                self.emitted.popleft()
+                raise item
+            self.emitted.popleft()
+            events.append(item)
+        self.has_news.clear()
+        return tuple(events)
+
+
+class ThreadedEngine:
+    """`engine.types.Engine` over one model in one thread.
+
+    The thread loads the model, then alternates between commands and steps until it is told to stop.
+    Between two steps it takes every command that has come, so an abort waits for one step at most.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        load: Callable[[], LoadedModel],
+        make_core: Callable[[LoadedModel, int], EngineCore],
+    ) -> None:
+        """Start the thread and wait until the model is loaded.
+
+        Raises:
+            ModelLoadError: where `load` does.
+        """
+        self._settings = settings
+        self._make_core = make_core
+        self._commands: queue.SimpleQueue[_Command] = queue.SimpleQueue()
+        self._streams: dict[str, _Stream] = {}
+        self._prompt_pool = ThreadPoolExecutor(1, thread_name_prefix="prompts")
+        self._created_at = int(time.time())
+        self._core: EngineCore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_stopped = False
+        loaded: Future[LoadedModel] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(load, loaded), name="engine", daemon=True
+        )
+        self._thread.start()
+        self._model = loaded.result()
+
+    def card(self) -> ModelCard:
+        return ModelCard(
+            name=self._settings.name,
+            aliases=self._settings.aliases,
+            created_at=self._created_at,
+            context_length=self._model.context_length,
+            default_sampling=self._settings.default_sampling,
+            default_max_tokens=self._settings.default_max_tokens,
+            has_chat_template=self._model.chat_template.exists,
+        )
+
+    def stats(self) -> EngineStats:
+        assert self._core is not None
+        counters = self._core.counters
+        return EngineStats(
+            is_alive=not self._has_stopped,
+            running=self._core.scheduler.num_running,
+            waiting=self._core.scheduler.num_waiting,
+            admitted=counters.admitted,
+            finished=counters.finished,
+            aborted=counters.aborted,
+            failed=counters.failed,
+            steps=counters.steps,
+            prompt_tokens=counters.prompt_tokens,
+            output_tokens=counters.output_tokens,
+            max_abort_steps=counters.max_abort_steps,
+        )
+
+    async def generate(
+        self, request: GenerateRequest
+    ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
+        """See `engine.types.Engine.generate`."""
+        self._check_room()
+        self._loop = asyncio.get_running_loop()
+        prompt = await self._loop.run_in_executor(self._prompt_pool, self._tokenize, request)
+        generation = self._make_generation(request, prompt)
+        self._check_room()
+        stream = self._streams[request.generation_id] = _Stream()
+        try:
+            self._commands.put(generation)
+            if self._has_stopped:
+                raise EngineStoppedError(STOPPED)
+            yield (GenerationStarted(len(prompt)),)
+            is_finished = False
+            while not is_finished:
+                events = await stream.read()
+                is_finished = isinstance(events[-1], GenerationFinished)
+                yield events
+        finally:
+            del self._streams[request.generation_id]
+            self._commands.put(self._abort_command(request.generation_id))
+
+    def abort(self, generation_id: str) -> bool:
+        """See `engine.types.Engine.abort`."""
+        self._commands.put(self._abort_command(generation_id))
+        return generation_id in self._streams
+
+    def stop(self) -> None:
+        """End the thread after its current step; generations that run fail."""
+        self._commands.put(_Stop())
+        self._thread.join()
+        self._prompt_pool.shutdown()
+
+    def _abort_command(self, generation_id: str) -> _Abort:
+        assert self._core is not None
+        return _Abort(generation_id, self._core.counters.steps)
+
+    def _check_room(self) -> None:
+        if len(self._streams) >= self._settings.max_running + self._settings.max_waiting:
+            raise QueueFullError(self._settings.max_waiting)
+
+    def _tokenize(self, request: GenerateRequest) -> list[int]:
+        text = self._model.chat_template.render(request.messages)
+        token_ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
+        return token_ids
+
+    def _make_generation(self, request: GenerateRequest, prompt: list[int]) -> Generation:
+        room = self._model.context_length - len(prompt)
+        if room < 1:
+            raise ContextLengthError(len(prompt), self._model.context_length)
+        if not prompt:
+            raise GenerationFailedError("The model's chat template gives an empty prompt.")
+        return Generation(
+            generation_id=request.generation_id,
+            prompt=prompt,
+            sampling=request.sampling,
+            max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
+            detokenizer=Detokenizer(self._model.vocabulary, self._model.special_ids),
+        )
+
+    # ── the engine thread ────────────────────────────────────────────────────────────────────────
+
+    def _run(self, load: Callable[[], LoadedModel], loaded: "Future[LoadedModel]") -> None:
+        try:
+            model = load()
+            core = self._core = self._make_core(model, self._settings.max_running)
+        except BaseException as error:  # noqa: BLE001  (it is raised again by the one who waits)
+            self._has_stopped = True
+            loaded.set_exception(error)
+            return
+        loaded.set_result(model)
+        try:
+            self._serve(core)
+        except BaseException:
+            logger.exception("the engine thread dies")
+            raise
+        finally:
+            self._has_stopped = True  # before the streams are told: one that opens now sees it
+            self._post(self._deliver_stop)
+
+    def _serve(self, core: EngineCore) -> None:
+        while True:
+            emitted: list[Emitted] = []
+            for command in self._take_commands(waits=not core.has_work):
+                match command:
+                    case Generation():
+                        core.submit(command)
+                    case _Abort():
+                        emitted += core.abort(command.generation_id, command.asked_at_step)
+                    case _Stop():
+                        return
+            if core.has_work:
+                emitted += core.step()
+            if emitted:
+                self._post(self._deliver, emitted)
+
+    def _take_commands(self, waits: bool) -> list[_Command]:
+        """All commands that have come; with `waits`, at least one."""
+        commands = [self._commands.get()] if waits else []
+        while True:
+            try:
+                commands.append(self._commands.get_nowait())
+            except queue.Empty:
+                return commands
+
+    def _post(self, callback: Callable[..., None], *args: object) -> None:
+        """Run a callback in the event loop; once a step, not once a token."""
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:  # the loop is closed: nobody is left to be told
+            logger.debug("the event loop has gone, its streams' events are dropped")
+
+    # ── the event loop ───────────────────────────────────────────────────────────────────────────
+
+    def _deliver(self, emitted: list[Emitted]) -> None:
+        for generation_id, item in emitted:
+            stream = self._streams.get(generation_id)
+            if stream is not None:
+                stream.push(item)
+
+    def _deliver_stop(self) -> None:
+        for stream in self._streams.values():
+            stream.push(EngineStoppedError(STOPPED))
