@@ -158,8 +158,10 @@ def find_api(outline: FileOutline) -> ApplicationEntry:
 
 
 def check_models(models: Mapping[str, ModelSettings]) -> None:
-    """Raises:
-    SettingsError: where two models share a name or alias, or a chat template is not there.
+    """Refuse models that could not stand beside each other or could not load.
+
+    Raises:
+        SettingsError: where two models share a name or alias, or a chat template is not there.
     """
     check_unique(
         "model name or alias",
@@ -180,8 +182,10 @@ def check_references(
     models: Mapping[str, ModelSettings],
     stores: Mapping[str, StoreSettings],
 ) -> None:
-    """Raises:
-    SettingsError: where the api names an application that is not there, or leaves out a model.
+    """Refuse applications that would wait for one another for ever, or run and never be asked.
+
+    Raises:
+        SettingsError: where the api names an application that is not there, or leaves out a model.
     """
     for name in api.models:
         if name not in models:
@@ -203,8 +207,10 @@ def check_references(
 
 
 def check_unique(what: str, names: Iterable[str]) -> None:
-    """Raises:
-    SettingsError: where a name stands twice.
+    """Refuse a name that stands twice.
+
+    Raises:
+        SettingsError: where one does.
     """
     seen: set[str] = set()
     for name in names:

@@ -25,3 +25,8 @@ def choose_dtype(precision: Precision) -> DType | None:
     if precision != "auto":
         return precision
     return None if has_accelerated_mlx() else "float32"
+
+
+def choose_conversion_dtype(precision: Precision) -> DType:
+    """The type that a converted GGUF file is written in, where `choose_dtype` may leave it open."""
+    return choose_dtype(precision) or "float16"

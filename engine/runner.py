@@ -22,6 +22,9 @@ class DecodeBatch(GenerationBatch):  # type: ignore[misc]
     longer than a small model's forward pass. Everything else (caches, joining, leaving) is its own.
     """
 
+    _next_tokens: Any
+    _current_tokens: Any
+
     def __init__(self, prompts: PromptProcessingBatch, inputs: Any, sampler: BatchSampler) -> None:
         self.sampler = sampler
         super().__init__(
@@ -50,7 +53,7 @@ class DecodeBatch(GenerationBatch):  # type: ignore[misc]
         return self._step()[0]
 
     def _step(self) -> tuple[list[int], list[None]]:
-        inputs: Any = self._next_tokens
+        inputs = self._next_tokens
         logits = self.model(inputs[:, None], cache=self.prompt_cache)[:, -1, :]
         self._current_tokens = inputs
         self._next_tokens = self.sampler(logits)

@@ -41,9 +41,10 @@ class MemoryResponseStore:
     def put(self, record: ResponseRecord) -> None:
         self._open()
         key = (record.owner, record.response_id)
+        self._forget(key)
         if record.status == "in_progress":
             self._running[key] = record
-        elif record.size_bytes <= self._bounds.max_bytes:
+        else:
             self._keep_ended(key, record)
 
     def get(self, response_id: str, owner: str) -> ResponseRecord | None:

@@ -1,4 +1,4 @@
-"""A GGUF file with typed metadata and checked tensors; every fault of it is a ModelLoadError that names the file."""
+"""A GGUF file: typed metadata and tensors. Every fault is a ModelLoadError naming the file."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ Scalar = TypeVar("Scalar", bool, int, float, str)
 
 # What gguf.GGUFReader raises on bytes that are no GGUF, or not the whole of one: it indexes,
 # reshapes and converts to enums without checking lengths first.
-_READ_ERRORS = (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError)
+READ_ERRORS = (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 class GgufFile:
@@ -36,17 +36,17 @@ class GgufFile:
             reader = gguf.GGUFReader(path)
         except OSError as error:
             raise self.error(error.strerror or str(error)) from error
-        except _READ_ERRORS as error:
+        except READ_ERRORS as error:
             raise self.error(f"it is damaged or cut short ({error})") from error
         self._fields = reader.fields
         self._tensors = {tensor.name: tensor for tensor in reader.tensors}
         num_parts = self.find(gguf.Keys.Split.LLM_KV_SPLIT_COUNT, int) or 1
         if num_parts > 1:
-            raise self.error(f"it is one of {num_parts} parts; merge them into one file first")
+            raise self.error(f"it is one of {num_parts} parts, which must be merged first")
 
     def error(self, reason: str) -> ModelLoadError:
         """Say what is wrong with this file."""
-        return ModelLoadError(f"Cannot use {self.path}: {reason}.")
+        return ModelLoadError(f"cannot use {self.path}: {reason}")
 
     @property
     def architecture(self) -> str:
@@ -86,12 +86,13 @@ class GgufFile:
             return None
         try:
             contents: object = field.contents()
-        except _READ_ERRORS as error:
+        except READ_ERRORS as error:
             raise self.error(f"its metadata {key} cannot be read ({error})") from error
         return contents
 
     @property
     def tensor_names(self) -> frozenset[str]:
+        """The names of all tensors, as GGUF spells them."""
         return frozenset(self._tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -106,10 +107,10 @@ class GgufFile:
         """
         tensor = self._tensors[name]
         try:
-            # A damaged block scale overflows; `engine.gguf.weights` refuses the result.
+            # A damaged scale overflows here; the writer of weights refuses what comes out.
             with np.errstate(all="ignore"):
                 values = gguf.dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError as error:
             kind = tensor.tensor_type.name
-            raise self.error(f"its tensor {name} has the type {kind}, which is unknown") from error
+            raise self.error(f"its tensor {name} is of type {kind}, which is unknown") from error
         return values.reshape(self.shape(name))

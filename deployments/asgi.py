@@ -1,0 +1,175 @@
+"""What every HTTP exchange gets, whatever its route: an id, a bound on its body, JSON errors."""
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from typing import Any, cast
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deployments.errors import (
+    InternalError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    NotFoundError,
+    PayloadTooLargeError,
+    ServiceError,
+    UnsupportedMediaTypeError,
+    to_service_error,
+)
+from deployments.sse import to_json
+from deployments.wire.errors import to_error_body, to_error_headers, to_status
+from engine.errors import EngineError
+from stores.errors import StoreError
+
+logger = logging.getLogger(__name__)
+
+REQUEST_ID = "x-request-id"
+MAX_REQUEST_ID_CHARACTERS = 128
+
+
+class JsonReply(Response):
+    """A JSON body in UTF-8."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content).encode()
+
+
+class EventStreamReply(StreamingResponse):
+    """Server-sent events. Its generator is closed with it, however the exchange ends."""
+
+    def __init__(self, events: Any, headers: Mapping[str, str]) -> None:
+        own = {"cache-control": "no-cache", "x-accel-buffering": "no"}
+        super().__init__(events, headers={**own, **headers}, media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(cast(Any, self.body_iterator)):
+            await super().__call__(scope, receive, send)
+
+
+class RequestId:
+    """Gives every exchange an id: the client's own if it is short and printable, else a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = choose_request_id(Headers(scope=scope).get(REQUEST_ID))
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+class CatchAll:
+    """Turns what nobody expected into a 500 without a word of its cause, which is in the log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_started = False
+
+        async def watch_send(message: Message) -> None:
+            nonlocal has_started
+            has_started = has_started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch_send)
+        except Exception as error:
+            if scope["type"] != "http" or has_started:
+                logger.exception("an exchange broke off after its first byte")
+                raise
+            reply = await reply_to_error(Request(scope), error)
+            await reply(scope, receive, send)
+
+
+def choose_request_id(sent: str | None) -> str:
+    if sent and len(sent) <= MAX_REQUEST_ID_CHARACTERS and sent.isascii() and sent.isprintable():
+        return sent
+    return f"req_{secrets.token_hex(16)}"
+
+
+async def read_json_body(request: Request, max_bytes: int) -> bytes:
+    """The body of a request that says it is JSON (or does not say what it is).
+
+    Raises:
+        UnsupportedMediaTypeError: for another content type or an encoding.
+        PayloadTooLargeError: as soon as it is known; the rest is not read.
+    """
+    check_content_type(request.headers)
+    too_large = PayloadTooLargeError(f"The body is larger than {max_bytes} bytes.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > max_bytes:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > max_bytes:
+            raise too_large
+    return bytes(body)
+
+
+def check_content_type(headers: Headers) -> None:
+    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (
+        kind.startswith("application/") and kind.endswith("+json")
+    ):
+        raise UnsupportedMediaTypeError(
+            f"The content type '{kind}' is not served; send application/json."
+        )
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaTypeError("Compressed bodies are not served.")
+
+
+async def reply_to_error(request: Request, error: Exception) -> Response:
+    """The one place where an error becomes a reply."""
+    told = to_told(error, request)
+    if isinstance(told, InternalError):
+        logger.error(
+            "request %s failed", request.state.request_id, exc_info=error, stack_info=False
+        )
+    headers = to_error_headers(told)
+    if isinstance(error, HTTPException) and error.headers:
+        headers.update(error.headers)
+    return JsonReply(to_error_body(told), status_code=to_status(told), headers=headers)
+
+
+def to_told(error: Exception, request: Request) -> ServiceError:
+    """What the caller is told of an error."""
+    match error:
+        case ServiceError():
+            return error
+        case EngineError() | StoreError():
+            return to_service_error(error)
+        case HTTPException(status_code=404):
+            return NotFoundError(f"No such route: {request.method} {request.url.path}")
+        case HTTPException(status_code=405):
+            return MethodNotAllowedError(
+                f"The route {request.url.path} does not take {request.method}."
+            )
+        case HTTPException() | ClientDisconnect():
+            return InvalidRequestError("The request cannot be read.")
+        case _:
+            return InternalError("The server had an internal error.", None, "server_error")
+
+
+TOLD = (ServiceError, EngineError, StoreError, HTTPException, ClientDisconnect)
+ERROR_HANDLERS: Mapping[Any, Callable[[Request, Exception], Any]] = dict.fromkeys(
+    TOLD, reply_to_error
+)

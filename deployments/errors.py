@@ -1,0 +1,82 @@
+"""The errors that a caller is told of, and the one map from the engine's and the store's to them.
+
+They say what went wrong, not how a protocol spells it: each surface has its own writer in `wire`.
+"""
+
+from engine.errors import (
+    ContextLengthError,
+    EngineError,
+    EngineStoppedError,
+    GenerationFailedError,
+    ModelLoadError,
+    QueueFullError,
+    RequestError,
+)
+from stores.errors import StoreDisabledError, StoreError
+
+RETRY_AFTER_S = 2
+
+
+class ServiceError(Exception):
+    """Base. `param` is the JSON path of the value at fault, `code` a word that programs act on."""
+
+    def __init__(self, message: str, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message, param, code)
+        self.message = message
+        self.param = param
+        self.code = code
+
+
+class InvalidRequestError(ServiceError):
+    """The request itself is wrong; sent again it fails again."""
+
+
+class AuthenticationError(ServiceError):
+    """No key, or none of ours."""
+
+
+class NotFoundError(ServiceError):
+    """No such route, model, response or other thing, or not for this caller."""
+
+
+class MethodNotAllowedError(ServiceError):
+    """The route exists, not with this method."""
+
+
+class PayloadTooLargeError(ServiceError):
+    """The body is larger than the server reads."""
+
+
+class UnsupportedMediaTypeError(ServiceError):
+    """The body is not JSON."""
+
+
+class TooManyRequestsError(ServiceError):
+    """The model's queue is full; the same request may succeed soon."""
+
+
+class UnavailableError(ServiceError):
+    """A model or the store is loading, restarting or away; the same request may succeed soon."""
+
+
+class InternalError(ServiceError):
+    """Our fault; the cause is in the log, never in the reply."""
+
+
+def to_service_error(error: EngineError | StoreError) -> ServiceError:
+    """What a caller is told of an engine's or a store's error."""
+    match error:
+        case ContextLengthError():
+            return InvalidRequestError(error.message, "input", "context_length_exceeded")
+        case RequestError():
+            return InvalidRequestError(error.message, "input", "unsupported_value")
+        case QueueFullError():
+            return TooManyRequestsError(error.message, None, "queue_full")
+        case EngineStoppedError():
+            return UnavailableError("The model is restarting; try again soon.")
+        case StoreDisabledError():
+            return InvalidRequestError(error.message, None, "unsupported_value")
+        case GenerationFailedError():
+            return InternalError(error.message, None, "server_error")
+        case ModelLoadError() | EngineError() | StoreError():
+            return InternalError("The server could not answer this request.", None, "server_error")

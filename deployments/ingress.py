@@ -1,0 +1,129 @@
+"""The HTTP routes of the OpenAI surface: parse, call one use case, write."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from deployments.asgi import (
+    ERROR_HANDLERS,
+    CatchAll,
+    EventStreamReply,
+    JsonReply,
+    RequestId,
+    read_json_body,
+)
+from deployments.service.models import ModelDirectory
+from deployments.service.responses import ResponsesService, RunningResponse
+from deployments.wire.models import to_model, to_model_list
+from deployments.wire.parse import parse_json_object, parse_model
+from deployments.wire.responses import ResponseEventWriter, to_body
+from deployments.wire.responses_request import CreateResponse, check_served, list_ignored
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+IGNORED = "x-antiphon-ignored"
+OWNER = ""  # whose responses these are: everyone's, until there are API keys
+
+
+@dataclass(frozen=True, slots=True)
+class Ingress:
+    """The routes over their use cases. `max_body_bytes` bounds what is read of a request."""
+
+    responses: ResponsesService
+    models: ModelDirectory
+    max_body_bytes: int
+
+    async def create_response(self, request: Request) -> Response:
+        body = parse_json_object(await read_json_body(request, self.max_body_bytes))
+        wanted = parse_model(CreateResponse, body)
+        check_served(body)
+        ignored = list_ignored(body)
+        headers = {IGNORED: ", ".join(ignored)} if ignored else {}
+        if wanted.stream:
+            running = await self.responses.open(wanted, OWNER)
+            return EventStreamReply(self._write_events(running), headers)
+        stored = await self.responses.create(wanted, OWNER)
+        return JsonReply(to_body(stored), headers=headers)
+
+    async def retrieve_response(self, request: Request) -> Response:
+        return JsonReply(
+            to_body(await self.responses.retrieve(request.path_params["response_id"], OWNER))
+        )
+
+    async def delete_response(self, request: Request) -> Response:
+        response_id = request.path_params["response_id"]
+        await self.responses.delete(response_id, OWNER)
+        return JsonReply({"id": response_id, "object": "response.deleted", "deleted": True})
+
+    async def cancel_response(self, request: Request) -> Response:
+        return JsonReply(
+            to_body(await self.responses.cancel(request.path_params["response_id"], OWNER))
+        )
+
+    async def list_models(self, _: Request) -> Response:
+        return JsonReply(to_model_list(await self.models.cards()))
+
+    async def retrieve_model(self, request: Request) -> Response:
+        route = await self.models.find(request.path_params["model"])
+        return JsonReply(to_model(route.card))
+
+    async def health(self, _: Request) -> Response:
+        """200 only while every model has a replica and every engine's loop lives."""
+        models = await self.models.health()
+        is_well = all(model.is_alive for model in models)
+        body = {
+            "status": "ok" if is_well else "unavailable",
+            "models": {
+                model.application: [asdict(replica) for replica in model.replicas]
+                for model in models
+            },
+        }
+        return JsonReply(body, status_code=200 if is_well else 503)
+
+    async def _write_events(self, running: RunningResponse) -> AsyncGenerator[bytes, None]:
+        writer = ResponseEventWriter(running.echo)
+        async with aclosing(self.responses.stream(running)) as events:
+            async for event in events:
+                yield writer.write(event)
+
+
+def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+    """One endpoint for all methods of a path, so that a 405 names them all."""
+
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await endpoints[method](request)
+
+    return endpoint
+
+
+def make_app(ingress: Ingress) -> Starlette:
+    """The ASGI application: every route also without `/v1`."""
+    served: dict[str, dict[str, Endpoint]] = {
+        "/responses": {"POST": ingress.create_response},
+        "/responses/{response_id}": {
+            "GET": ingress.retrieve_response,
+            "DELETE": ingress.delete_response,
+        },
+        "/responses/{response_id}/cancel": {"POST": ingress.cancel_response},
+        "/models": {"GET": ingress.list_models},
+        "/models/{model:path}": {"GET": ingress.retrieve_model},
+    }
+    routes = [
+        Route(prefix + path, by_method(endpoints), methods=list(endpoints))
+        for prefix in ("/v1", "")
+        for path, endpoints in served.items()
+    ]
+    app = Starlette(
+        routes=[*routes, Route("/health", ingress.health)],
+        middleware=[Middleware(RequestId), Middleware(CatchAll)],
+        exception_handlers=ERROR_HANDLERS,
+    )
+    app.router.redirect_slashes = False  # a redirect of a POST loses its body in many clients
+    return app

@@ -1,0 +1,91 @@
+"""What a response is inside, before any protocol spells it: the one source of every reply.
+
+The stream, the final object and the stored record are all made of these values.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
+ItemStatus = Literal["in_progress", "completed", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputText:
+    """A content part of an assistant's message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageItem:
+    """An assistant's message."""
+
+    item_id: str
+    status: ItemStatus
+    content: tuple[OutputText, ...]
+
+
+OutputItem = MessageItem
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of a response: `cached_tokens` of the input, `reasoning_tokens` of the output."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFailure:
+    """Why a response failed, as its caller may know it."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One response at one moment; times are whole seconds since the Unix epoch."""
+
+    response_id: str
+    created_at: int
+    status: ResponseStatus
+    model: str
+    output: tuple[OutputItem, ...] = ()
+    usage: Usage | None = None
+    completed_at: int | None = None
+    failure: ResponseFailure | None = None
+    incomplete_reason: Literal["max_output_tokens"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEcho:
+    """What a response repeats of its request: what was sent, or the default in force."""
+
+    temperature: float
+    top_p: float
+    is_stored: bool
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    metadata: dict[str, str] | None = None
+    parallel_tool_calls: bool = True
+    prompt_cache_key: str | None = None
+    reasoning: dict[str, Any] | None = None
+    safety_identifier: str | None = None
+    service_tier: str = "default"
+    tool_choice: str = "auto"
+    user: str | None = None
+    verbosity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response as it is kept."""
+
+    response: Response
+    echo: RequestEcho

@@ -1,0 +1,100 @@
+"""Which models are served, as the engines themselves say."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deployments.errors import NotFoundError, ServiceError, UnavailableError
+from deployments.router import EngineClient, Route, Router
+from engine.errors import EngineError
+from engine.types import EngineStats, ModelCard
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 2.0  # how long an engine may take to show its card or its state
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHealth:
+    """State of one model's replicas; an empty list means that none answered."""
+
+    application: str
+    replicas: list[EngineStats]
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.replicas) and all(replica.is_alive for replica in self.replicas)
+
+
+class ModelDirectory:
+    """Learns names and aliases from the engines, so that no other place has to repeat them.
+
+    A model that has not answered yet is unknown by name; until all have answered, an unknown name
+    is "unavailable" rather than "not found".
+    """
+
+    def __init__(self, clients: Mapping[str, EngineClient]) -> None:
+        """`clients` by the name of the Serve application that runs the model."""
+        self._clients = clients
+        self._router = Router(())
+        self._silent: frozenset[str] = frozenset(clients)
+        self._refreshing = asyncio.Lock()
+
+    async def find(self, name: str) -> Route:
+        """The model called so.
+
+        Raises:
+            NotFoundError: where there is none.
+            UnavailableError: where a model that has not answered may be the one.
+        """
+        route = self._router.find(name)
+        if route is None:
+            await self.refresh()
+            route = self._router.find(name)
+        if route is not None:
+            return route
+        if self._silent:
+            raise UnavailableError(
+                "Not all models are loaded yet; this name may belong to one of them.",
+                "model",
+                "model_loading",
+            )
+        raise NotFoundError(f"The model '{name}' does not exist here.", "model", "model_not_found")
+
+    async def cards(self) -> list[ModelCard]:
+        """The cards of all models that answer now."""
+        await self.refresh()
+        return self._router.cards()
+
+    async def refresh(self) -> None:
+        """Ask every engine for its card. Callers that come meanwhile wait for the same answers."""
+        if self._refreshing.locked():
+            async with self._refreshing:
+                return
+        async with self._refreshing:
+            answers = await asyncio.gather(*(self._ask(name) for name in self._clients))
+            self._router = Router(route for route in answers if route is not None)
+            self._silent = frozenset(
+                name for name, route in zip(self._clients, answers, strict=True) if route is None
+            )
+
+    async def health(self) -> list[ModelHealth]:
+        return list(await asyncio.gather(*(self._check(name) for name in self._clients)))
+
+    async def _ask(self, application: str) -> Route | None:
+        client = self._clients[application]
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return Route(await client.card(), client)
+        except (TimeoutError, EngineError, ServiceError) as error:
+            logger.info("model application %s shows no card: %r", application, error)
+            return None
+
+    async def _check(self, application: str) -> ModelHealth:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return ModelHealth(application, await self._clients[application].stats())
+        except (TimeoutError, EngineError, ServiceError) as error:
+            logger.info("model application %s shows no state: %r", application, error)
+            return ModelHealth(application, [])

@@ -1,0 +1,281 @@
+"""The use cases of the Responses API: create, stream, retrieve, delete, cancel."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from deployments.errors import (
+    InternalError,
+    NotFoundError,
+    ServiceError,
+    UnavailableError,
+    to_service_error,
+)
+from deployments.resource.codec import decode_stored, encode_stored
+from deployments.resource.events import ResponseEnded, StreamEvent
+from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
+from deployments.router import Route
+from deployments.service.models import ModelDirectory
+from deployments.translate.request import to_echo, to_generate_request
+from deployments.translate.stream import ResponseStream
+from deployments.wire.responses_request import CreateResponse
+from engine.errors import EngineError
+from engine.types import EngineEvent
+from stores.errors import StoreError
+from stores.types import ResponseRecord
+
+logger = logging.getLogger(__name__)
+
+CANCEL_S = 10.0  # a cancelled response ends within one step of the engine; more is a fault
+
+
+class ResponseStoreClient(Protocol):
+    """What the use cases need of the store, wherever it runs.
+
+    It also knows the responses that run now, stored or not, so that any ingress can cancel them.
+    All methods raise the store's errors, and `UnavailableError` where the store does not answer.
+    """
+
+    async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
+        """Announce a response that starts; says whether it will be kept."""
+        ...
+
+    async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
+        """A response has ended; its final record is kept if it is to be and was not deleted."""
+        ...
+
+    async def get(self, response_id: str, owner: str) -> ResponseRecord | None: ...
+
+    async def delete(self, response_id: str, owner: str) -> bool: ...
+
+    async def watch(self, response_id: str, owner: str) -> str | None:
+        """The model that generates a response now, None where nothing runs under that id.
+
+        The final record of a watched response waits for one `wait_finished`, stored or not.
+        """
+        ...
+
+    async def wait_finished(
+        self, response_id: str, owner: str, timeout_s: float
+    ) -> ResponseRecord | None:
+        """The final record of a response that runs; None where it does not end in time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The outside that the use cases depend on. `clock` gives seconds since the Unix epoch."""
+
+    models: ModelDirectory
+    store: ResponseStoreClient
+    clock: Callable[[], float]
+    make_id: Callable[[str], str]
+    replica_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningResponse:
+    """A response whose generation has a place in an engine: nothing can refuse it any more."""
+
+    owner: str
+    is_kept: bool
+    echo: RequestEcho
+    machine: ResponseStream
+    first: tuple[EngineEvent, ...]
+    rest: AsyncGenerator[tuple[EngineEvent, ...], None]
+
+
+class ResponsesService:
+    """One method a use case. `owner` says whose response it is."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def open(self, request: CreateResponse, owner: str) -> RunningResponse:
+        """Start a response: all that can be refused is refused here, before a stream's first byte.
+
+        Raises:
+            ServiceError: where it cannot start.
+        """
+        route = await self._ports.models.find(request.model)
+        response_id = self._ports.make_id("resp")
+        generate_request = to_generate_request(request, route.card, response_id)
+        rest = route.client.generate(generate_request)
+        first = await self._first(rest)
+        try:
+            return await self._begin(request, owner, route, response_id, first, rest)
+        except BaseException:
+            await rest.aclose()
+            raise
+
+    async def _begin(
+        self,
+        request: CreateResponse,
+        owner: str,
+        route: Route,
+        response_id: str,
+        first: tuple[EngineEvent, ...],
+        rest: AsyncGenerator[tuple[EngineEvent, ...], None],
+    ) -> RunningResponse:
+        machine = ResponseStream(
+            response_id, request.model, self._now(), lambda: self._ports.make_id("msg")
+        )
+        is_wanted = request.store is not False
+        echo = to_echo(request, route.card, is_wanted)
+        record = to_record(StoredResponse(machine.response(), echo), owner)
+        is_kept = await self._ports.store.begin(record, request.model, is_wanted)
+        if is_kept != is_wanted:
+            echo = to_echo(request, route.card, is_kept)
+        return RunningResponse(owner, is_kept, echo, machine, first, rest)
+
+    async def create(self, request: CreateResponse, owner: str) -> StoredResponse:
+        """Run a response to its end.
+
+        Raises:
+            ServiceError: where it cannot start, or fails.
+        """
+        running = await self.open(request, owner)
+        async with aclosing(self.stream(running)) as events:
+            async for event in events:
+                if isinstance(event, ResponseEnded):
+                    if event.response.failure is not None:
+                        raise InternalError(
+                            event.response.failure.message, None, event.response.failure.code
+                        )
+                    return StoredResponse(event.response, running.echo)
+        raise AssertionError("a stream ends with its terminal event")
+
+    async def stream(self, running: RunningResponse) -> AsyncGenerator[StreamEvent, None]:
+        """The events of a response. It is stored before its terminal event is given out.
+
+        Closing the generator, or cancelling the task that reads it, cancels the response.
+        """
+        machine = running.machine
+        try:
+            for event in machine.start():
+                yield event
+            async with aclosing(running.rest), aclosing(self._drive(running)) as events:
+                async for event in events:
+                    if isinstance(event, ResponseEnded):
+                        event = await self._finish(running, event)
+                    yield event
+        finally:
+            if not machine.has_ended:
+                machine.cancel()
+                self._finish_later(running)
+
+    async def retrieve(self, response_id: str, owner: str) -> StoredResponse:
+        """A stored response, also while it runs.
+
+        Raises:
+            NotFoundError: where this owner has none.
+        """
+        record = await self._ports.store.get(response_id, owner)
+        if record is None:
+            raise self._unknown(response_id)
+        return decode_stored(record.body)
+
+    async def delete(self, response_id: str, owner: str) -> None:
+        """Forget a stored response; one that runs is stopped too.
+
+        Raises:
+            NotFoundError: where this owner has none.
+        """
+        model = await self._ports.store.watch(response_id, owner)
+        if not await self._ports.store.delete(response_id, owner):
+            raise self._unknown(response_id)
+        if model is not None:
+            await self._abort(model, response_id)
+
+    async def cancel(self, response_id: str, owner: str) -> StoredResponse:
+        """Stop a response that runs; one that has ended is returned as it is.
+
+        Raises:
+            NotFoundError: where this owner has none.
+        """
+        model = await self._ports.store.watch(response_id, owner)
+        if model is None:
+            return await self.retrieve(response_id, owner)
+        await self._abort(model, response_id)
+        record = await self._ports.store.wait_finished(response_id, owner, CANCEL_S)
+        if record is None:
+            raise UnavailableError("The response did not stop in time.", None, "cancel_timeout")
+        return decode_stored(record.body)
+
+    async def _first(
+        self, events: AsyncGenerator[tuple[EngineEvent, ...], None]
+    ) -> tuple[EngineEvent, ...]:
+        """The first events of a generation, or the reason why there are none."""
+        try:
+            async with asyncio.timeout(self._ports.replica_wait_s):
+                return await anext(events)
+        except TimeoutError:
+            raise UnavailableError("The model is not ready; try again soon.") from None
+        except EngineError as error:
+            raise to_service_error(error) from error
+
+    async def _drive(self, running: RunningResponse) -> AsyncGenerator[StreamEvent, None]:
+        """Engine events through the state machine; an engine's error becomes a failed response."""
+        machine = running.machine
+        for engine_event in running.first:
+            for event in machine.feed(engine_event, self._now()):
+                yield event
+        try:
+            async for batch in running.rest:
+                for engine_event in batch:
+                    for event in machine.feed(engine_event, self._now()):
+                        yield event
+        except (EngineError, ServiceError) as error:
+            if machine.has_ended:
+                raise
+            logger.warning("response %s failed: %r", machine.response().response_id, error)
+            for event in machine.fail(error.message):
+                yield event
+
+    async def _finish(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:
+        """Store a response that has ended; one that was to be stored and cannot be has failed."""
+        try:
+            await self._ports.store.finish(self._record(running, ended.response), running.is_kept)
+        except (StoreError, ServiceError):
+            logger.exception("response %s is not stored", ended.response.response_id)
+            if running.is_kept:
+                failure = ResponseFailure("server_error", "The response could not be stored.")
+                return ResponseEnded(replace(ended.response, status="failed", failure=failure))
+        return ended
+
+    def _finish_later(self, running: RunningResponse) -> None:
+        """Store a response whose client has gone, in a task of its own: the caller's is cancelled."""
+        record = self._record(running, running.machine.response())
+        task = asyncio.create_task(self._ports.store.finish(record, running.is_kept))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _abort(self, model: str, response_id: str) -> None:
+        route = await self._ports.models.find(model)
+        await route.client.abort(response_id)
+
+    def _record(self, running: RunningResponse, response: Response) -> ResponseRecord:
+        return to_record(StoredResponse(response, running.echo), running.owner)
+
+    def _now(self) -> int:
+        return int(self._ports.clock())
+
+    def _unknown(self, response_id: str) -> NotFoundError:
+        return NotFoundError(
+            f"Response with id '{response_id}' not found.", "response_id", "not_found"
+        )
+
+
+def to_record(stored: StoredResponse, owner: str) -> ResponseRecord:
+    response = stored.response
+    return ResponseRecord(
+        response_id=response.response_id,
+        owner=owner,
+        status=response.status,
+        created_at=response.created_at,
+        body=encode_stored(stored),
+    )

@@ -1,0 +1,68 @@
+"""Bytes of a request body to a checked wire model; every fault is an error that names its place."""
+
+from typing import Any, TypeVar
+
+import pydantic_core
+from pydantic import BaseModel, ValidationError
+
+from deployments.errors import InvalidRequestError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+# A union's branches get names like this, so that they can be left out of a JSON path.
+BRANCH = "<{}>"
+
+
+def parse_json_object(body: bytes) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        InvalidRequestError: for anything else; NaN and Infinity too, which are no JSON.
+    """
+    try:
+        value = pydantic_core.from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"The body is no valid JSON: {error}", None, "invalid_json"
+        ) from None
+    if not isinstance(value, dict):
+        raise InvalidRequestError("The body must be a JSON object.", None, "invalid_type")
+    return value
+
+
+def parse_model(model: type[Model], value: dict[str, Any]) -> Model:
+    """A wire model of a JSON object.
+
+    Raises:
+        InvalidRequestError: for the first fault, with its path.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise to_request_error(error) from None
+
+
+def to_request_error(error: ValidationError) -> InvalidRequestError:
+    """The first of pydantic's complaints, as a caller can use it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    param = to_path(first["loc"])
+    if first["type"] == "missing":
+        return InvalidRequestError(
+            f"Missing required parameter: '{param}'.", param, "missing_required_parameter"
+        )
+    code = "invalid_type" if first["type"].endswith("_type") else "invalid_value"
+    if first["type"] == "literal_error":
+        code = "unsupported_value"
+    message = first["msg"].removeprefix("Value error, ")
+    return InvalidRequestError(f"Invalid value for '{param}': {message}.", param, code)
+
+
+def to_path(location: tuple[int | str, ...]) -> str:
+    """A JSON path such as `input[3].content[0].type`."""
+    path = ""
+    for step in location:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif not step.startswith("<"):
+            path += f".{step}" if path else step
+    return path

@@ -1,0 +1,170 @@
+"""The body of `POST /v1/responses`: what is accepted, with its ranges; null means absent."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from deployments.errors import InvalidRequestError
+
+# Keys that would change the answer and that other routes or older APIs call so: RA and OpenAI's own
+# servers ignore them silently, and their users wonder.
+OTHER_NAMES = {
+    "response_format": "text.format",
+    "messages": "input",
+    "prompt": "input",
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "functions": "tools",
+}
+
+# Keys of this API, or known extensions of it, that this server cannot honour: silence would be a
+# wrong answer. The values beside them change nothing and are accepted.
+NOT_SERVED: dict[str, tuple[Any, ...]] = {
+    "previous_response_id": (),
+    "conversation": (),
+    "tools": ([],),
+    "tool_choice": ("auto", "none"),
+    "include": ([],),
+    "top_logprobs": (0,),
+    "background": (False,),
+    "truncation": ("disabled",),
+    "prompt": (),
+    "n": (1,),
+    "top_k": (),
+    "min_p": (),
+    "seed": (),
+    "stop": (),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+    "repetition_penalty": (1,),
+    "logit_bias": ({},),
+    "chat_template_kwargs": ({},),
+}
+
+# Accepted without effect; the reply's header `x-antiphon-ignored` lists those that were sent.
+WITHOUT_EFFECT = (
+    "reasoning",
+    "service_tier",
+    "prompt_cache_key",
+    "max_tool_calls",
+    "stream_options",
+)
+
+
+class WireModel(BaseModel):
+    """Strict, so that a string is never a number. Unknown keys are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class TextPart(WireModel):
+    """A text part in any spelling: Responses' own and Chat Completions'."""
+
+    type: Literal["input_text", "output_text", "text"]
+    text: str
+
+
+def _name_form(value: object) -> str:
+    return "<text>" if isinstance(value, str) else "<array>"
+
+
+Content = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[tuple[TextPart, ...], Tag("<array>")],
+    Discriminator(_name_form),
+]
+
+
+class InputMessage(WireModel):
+    """A message of the input; its `type` may be left out."""
+
+    type: Literal["message"] = "message"
+    role: Literal["user", "assistant", "system", "developer"]
+    content: Content = Field(strict=False)
+
+
+class TextFormat(WireModel):
+    """`text.format`."""
+
+    type: Literal["text"]
+
+
+class TextSettings(WireModel):
+    """`text`."""
+
+    format: TextFormat | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+
+
+class ReasoningSettings(WireModel):
+    """`reasoning`, echoed as sent."""
+
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+
+
+MetadataKey = Annotated[str, Field(max_length=64)]
+MetadataValue = Annotated[str, Field(max_length=512)]
+
+
+class CreateResponse(WireModel):
+    """What this server takes of a request."""
+
+    model: str = Field(min_length=1)
+    input: (
+        Annotated[
+            Annotated[str, Tag("<text>")] | Annotated[list[InputMessage], Tag("<array>")],
+            Discriminator(_name_form),
+        ]
+        | None
+    ) = None
+    instructions: str | None = None
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, ge=0, le=1)
+    max_output_tokens: int | None = Field(None, ge=1)
+    max_tool_calls: int | None = Field(None, ge=1)
+    metadata: dict[MetadataKey, MetadataValue] | None = Field(None, max_length=16)
+    parallel_tool_calls: bool | None = None
+    prompt_cache_key: str | None = None
+    reasoning: ReasoningSettings | None = None
+    safety_identifier: str | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    stream: bool | None = None
+    text: TextSettings | None = None
+    tool_choice: Literal["auto", "none"] | None = None
+    user: str | None = None
+
+
+def check_served(body: Mapping[str, Any]) -> None:
+    """Refuse what would change the answer and is not honoured.
+
+    Raises:
+        InvalidRequestError: with the key at fault, and the right one where there is one.
+    """
+    for key, right in OTHER_NAMES.items():
+        if body.get(key) is not None:
+            raise InvalidRequestError(
+                f"Unknown parameter: '{key}'. On this route it is called '{right}'.",
+                key,
+                "unknown_parameter",
+            )
+    for key, neutral in NOT_SERVED.items():
+        value = body.get(key)
+        if value is not None and not any(is_same(value, other) for other in neutral):
+            raise InvalidRequestError(
+                f"'{key}' with this value is not supported by this server.",
+                key,
+                "unsupported_value",
+            )
+
+
+def is_same(value: object, other: object) -> bool:
+    """Equality as JSON has it: true is not 1."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+def list_ignored(body: Mapping[str, Any]) -> list[str]:
+    """The keys that were sent and have no effect."""
+    return [key for key in WITHOUT_EFFECT if body.get(key) is not None]
