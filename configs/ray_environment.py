@@ -93,7 +93,9 @@ def make_token(path: Path) -> None:
     except OSError as error:
         raise SettingsError(f"cannot make the cluster's token {path}: {error.strerror}") from error
     if mode & 0o077:
-        raise SettingsError(f"others can read the cluster's token {path}: delete it to get a new one")
+        raise SettingsError(
+            f"others can read the cluster's token {path}: delete it to get a new one"
+        )
 
 
 def link_once(draft: Path, path: Path) -> None:

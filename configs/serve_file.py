@@ -173,7 +173,9 @@ def check_models(models: Mapping[str, ModelSettings]) -> None:
         try:
             find_file(model.chat_template)
         except SettingsError as error:
-            raise SettingsError(f"application {application!r}: args.chat_template: {error}") from error
+            raise SettingsError(
+                f"application {application!r}: args.chat_template: {error}"
+            ) from error
 
 
 def check_references(

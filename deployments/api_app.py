@@ -28,7 +28,8 @@ class ApiDeployment:
             make_id=make_id,
             replica_wait_s=self._settings.replica_wait_s,
         )
-        return make_app(Ingress(ResponsesService(ports), models, self._settings.max_body_bytes))
+        ingress = Ingress(ResponsesService(ports), models, self._settings.max_body_bytes)
+        return make_app(ingress, is_behind_proxy=True)
 
 
 def make_id(prefix: str) -> str:

@@ -55,10 +55,15 @@ class EventStreamReply(StreamingResponse):
 
 
 class RequestId:
-    """Gives every exchange an id: the client's own if it is short and printable, else a new one."""
+    """Gives every exchange an id: the client's own if it is short and printable, else a new one.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Serve's proxy does the same one process earlier, and adds the header to every reply by itself;
+    `writes_header` is False behind it, or clients would read it twice.
+    """
+
+    def __init__(self, app: ASGIApp, writes_header: bool) -> None:
         self._app = app
+        self._writes_header = writes_header
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,7 +73,7 @@ class RequestId:
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if self._writes_header and message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[REQUEST_ID] = request_id
             await send(message)
 

@@ -103,8 +103,11 @@ def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def make_app(ingress: Ingress) -> Starlette:
-    """The ASGI application: every route also without `/v1`."""
+def make_app(ingress: Ingress, is_behind_proxy: bool) -> Starlette:
+    """The ASGI application: every route also without `/v1`.
+
+    `is_behind_proxy` says that Serve's proxy adds the request's id to every reply.
+    """
     served: dict[str, dict[str, Endpoint]] = {
         "/responses": {"POST": ingress.create_response},
         "/responses/{response_id}": {
@@ -122,7 +125,10 @@ def make_app(ingress: Ingress) -> Starlette:
     ]
     app = Starlette(
         routes=[*routes, Route("/health", ingress.health)],
-        middleware=[Middleware(RequestId), Middleware(CatchAll)],
+        middleware=[
+            Middleware(RequestId, writes_header=not is_behind_proxy),
+            Middleware(CatchAll),
+        ],
         exception_handlers=ERROR_HANDLERS,
     )
     app.router.redirect_slashes = False  # a redirect of a POST loses its body in many clients

@@ -31,7 +31,7 @@ class MemoryResponseStore:
             maxsize=bounds.max_bytes,
             ttl=bounds.ttl_s or inf,
             timer=lambda: self._now_s,
-            getsizeof=lambda record: record.size_bytes,
+            getsizeof=lambda record: len(record.body),
         )
 
     @property
@@ -44,7 +44,7 @@ class MemoryResponseStore:
         self._forget(key)
         if record.status == "in_progress":
             self._running[key] = record
-        else:
+        elif record.size_bytes <= self._bounds.max_bytes:
             self._keep_ended(key, record)
 
     def get(self, response_id: str, owner: str) -> ResponseRecord | None:

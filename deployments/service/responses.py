@@ -248,7 +248,7 @@ class ResponsesService:
         return ended
 
     def _finish_later(self, running: RunningResponse) -> None:
-        """Store a response whose client has gone, in a task of its own: the caller's is cancelled."""
+        """Store a response whose client has gone, in an own task: the caller's is cancelled."""
         record = self._record(running, running.machine.response())
         task = asyncio.create_task(self._ports.store.finish(record, running.is_kept))
         self._closing.add(task)

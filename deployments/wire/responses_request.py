@@ -70,7 +70,7 @@ def _name_form(value: object) -> str:
 
 
 Content = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[tuple[TextPart, ...], Tag("<array>")],
+    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<array>")],
     Discriminator(_name_form),
 ]
 
@@ -80,7 +80,7 @@ class InputMessage(WireModel):
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: Content = Field(strict=False)
+    content: Content
 
 
 class TextFormat(WireModel):

@@ -1,0 +1,127 @@
+"""Reads what Serve says about a start: has it come up, and if it cannot, what is the cause in a line or two.
+
+Pure: statuses and messages in, words out. Serve's messages hold whole tracebacks of several processes;
+people need the end of them.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from configs.serve_file import ServeFile
+
+MAX_CAUSE_CHARACTERS = 2000
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# A line after which frames come: Python's, with or without the exception that carries it as its text,
+# Ray's, and the two that join a cause to what it caused.
+FRAMES_FOLLOW = re.compile(
+    r"^(?:[\w.]+: )?Traceback \(most recent call last\):$"
+    r"|^.*\bray::\S+\(\) \(pid=.*$"
+    r"|^The above exception was the direct cause of the following exception:$"
+    r"|^During handling of the above exception, another exception occurred:$",
+    re.MULTILINE,
+)
+FRAME_LINES = re.compile(r"\A(?:[ \t]+\S.*\n|\s*\n)*")
+MODULE_OF_ERROR = re.compile(r"\A(?:\w+\.)+(?=\w+(?::|$))")
+NOT_SCHEDULED = re.compile(
+    r"to be scheduled\..*Resources required for each replica: (\{.*?\}), "
+    r"total resources available: (\{.*?\})\."
+)
+
+
+@dataclass(frozen=True)
+class DeploymentState:
+    """Serve's word on one deployment."""
+
+    status: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ApplicationState:
+    """Serve's word on one application, and on its deployments by name."""
+
+    status: str
+    message: str = ""
+    deployments: Mapping[str, DeploymentState] = field(default_factory=dict)
+
+
+def is_up(names: Iterable[str], states: Mapping[str, ApplicationState]) -> bool:
+    """Whether every one of the applications answers."""
+    return all(name in states and states[name].status == "RUNNING" for name in names)
+
+
+def find_failure(states: Mapping[str, ApplicationState]) -> str | None:
+    """Why the start cannot succeed, for a person; None while it still can."""
+    for name, state in states.items():
+        if state.status in ("DEPLOY_FAILED", "UNHEALTHY"):
+            return f"application {name!r} cannot start: {find_cause(explain_failure(state))}"
+        for deployment in state.deployments.values():
+            if shortage := find_shortage(deployment.message):
+                return f"application {name!r} has no place: {shortage}"
+    return None
+
+
+def explain_failure(state: ApplicationState) -> str:
+    """The message that says most: the failed deployment's, or the application's own."""
+    messages = [
+        deployment.message
+        for deployment in state.deployments.values()
+        if deployment.status in ("DEPLOY_FAILED", "UNHEALTHY") and deployment.message
+    ]
+    return messages[0] if messages else state.message
+
+
+def find_shortage(message: str) -> str | None:
+    """What a replica needs and the cluster has not; None where it is merely slow to start."""
+    match = NOT_SCHEDULED.search(message)
+    if match is None:
+        return None
+    needed, offered = json.loads(match[1]), json.loads(match[2])
+    missing = {key: amount for key, amount in needed.items() if amount > offered.get(key, 0)}
+    if not missing:
+        return None
+    return ", ".join(
+        f"a replica needs {amount:g} {key}, {offered.get(key, 0):g} are free"
+        for key, amount in missing.items()
+    )
+
+
+def find_cause(message: str) -> str:
+    """The errors at the end of Serve's message, the last one raised first, without their frames."""
+    preamble, *blocks = FRAMES_FOLLOW.split(COLOUR.sub("", message))
+    if not blocks:
+        return describe_plain(preamble)
+    errors = [FRAME_LINES.sub("", block + "\n").strip() for block in blocks]
+    lines: list[str] = []
+    for error in reversed([MODULE_OF_ERROR.sub("", error) for error in errors if error]):
+        text = error.partition(": ")[2] or error
+        if not any(text in line for line in lines):
+            lines.append(error)
+    return "\n  caused by ".join(lines)[:MAX_CAUSE_CHARACTERS] or message.strip()
+
+
+def describe_plain(message: str) -> str:
+    """The cause in a message without a traceback."""
+    _, _, error = message.rpartition("Error:\n")
+    if error.startswith("ActorDiedError"):
+        return "its process died: out of memory, killed, or a crash in native code"
+    return error.strip() or "Serve gives no reason"
+
+
+def format_ready(serve_file: ServeFile, models: Iterable[str], elapsed_s: float, logs: str) -> str:
+    """What a person sees when every model has answered; the curl line works as it stands."""
+    url = serve_file.base_url
+    names = list(models)
+    body = json.dumps({"model": names[0], "input": "Say hello."}, ensure_ascii=False)
+    return (
+        f"\nAntiphon is ready after {elapsed_s:.0f} s at {url}/v1\n"
+        f"  models  {', '.join(names)}\n"
+        f"  try     curl -s {url}/v1/responses -H 'content-type: application/json' "
+        f"-d {shlex.quote(body)}\n"
+        f"  logs    {logs}\n"
+        f"  stop    Ctrl-C\n\n"
+    )

@@ -1,0 +1,96 @@
+"""An engine without a model: it plays a script, with the real engine's face."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from engine.errors import EngineError
+from engine.types import (
+    EngineEvent,
+    EngineStats,
+    GenerateRequest,
+    GenerationFinished,
+    GenerationStarted,
+    ModelCard,
+    SamplingParams,
+    TextDelta,
+)
+
+Step = EngineEvent | EngineError | asyncio.Event
+
+CARD = ModelCard(
+    name="scripted",
+    aliases=("echo",),
+    created_at=1_700_000_000,
+    context_length=1000,
+    default_sampling=SamplingParams(0.7, 0.9),
+    default_max_tokens=None,
+    has_chat_template=True,
+)
+
+
+def saying(*texts: str, reason: str = "stop", prompt_tokens: int = 5) -> list[Step]:
+    """A script that says these texts, a token each, and ends."""
+    return [
+        GenerationStarted(prompt_tokens),
+        *(TextDelta(text, number) for number, text in enumerate(texts, 1)),
+        GenerationFinished("length" if reason == "length" else "stop", len(texts)),
+    ]
+
+
+@dataclass
+class ScriptedEngine:
+    """`deployments.router.EngineClient` that plays `script(request)` for every request.
+
+    Events come out one a batch, errors are raised, and an `asyncio.Event` in the script holds the
+    generation there until it is set or the generation is aborted.
+    """
+
+    script: Callable[[GenerateRequest], Sequence[Step]]
+    shown: ModelCard = CARD
+    requests: list[GenerateRequest] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+    _aborts: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    async def card(self) -> ModelCard:
+        return self.shown
+
+    async def stats(self) -> list[EngineStats]:
+        return [EngineStats(True, len(self._aborts), 0, 0, 0, 0, 0, 0, 0, 0, 0)]
+
+    async def generate(
+        self, request: GenerateRequest
+    ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
+        self.requests.append(request)
+        aborted = self._aborts[request.generation_id] = asyncio.Event()
+        num_tokens = 0
+        try:
+            for step in self.script(request):
+                if isinstance(step, asyncio.Event):
+                    await wait_first(step, aborted)
+                elif isinstance(step, EngineError):
+                    raise step
+                if aborted.is_set():
+                    yield (GenerationFinished("abort", num_tokens),)
+                    return
+                if isinstance(step, TextDelta):
+                    num_tokens = step.num_tokens
+                if not isinstance(step, asyncio.Event | EngineError):
+                    yield (step,)
+        finally:
+            del self._aborts[request.generation_id]
+            self.closed.append(request.generation_id)
+
+    async def abort(self, generation_id: str) -> bool:
+        if generation_id not in self._aborts:
+            return False
+        self._aborts[generation_id].set()
+        return True
+
+
+async def wait_first(*events: asyncio.Event) -> None:
+    """Wait until one of the events is set."""
+    tasks = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
