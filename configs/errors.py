@@ -2,4 +2,4 @@
 
 
 class SettingsError(Exception):
-    """Settings, an environment variable or a file of ours are wrong; the message says which and why."""
+    """A setting, an environment variable or a file of ours is wrong; the message says why."""

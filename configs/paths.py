@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where fetched and converted models are kept: ANTIPHON_CACHE_DIR, else the platform's cache."""
+    """Where converted models are kept: ANTIPHON_CACHE_DIR, else the platform's cache folder."""
     return asked_folder(environment.get("ANTIPHON_CACHE_DIR")) or user_cache_path("antiphon")
 
 

@@ -1,8 +1,7 @@
-"""The environment that Ray and Serve should run in, and the token that only this user's cluster knows.
+"""The environment that Ray and Serve should run in, and the token that keeps others out of it.
 
-`python -m configs.ray_environment` prints it as `export` lines for a shell. Each variable is read by
-Ray when a process starts, so it must be set before anything imports Ray, in the driver as well as in
-the cluster's own processes.
+`python -m configs.ray_environment` prints it as `export` lines for a shell. Ray reads a variable
+when it is imported: all must be set before that, in the driver and in the cluster's own processes.
 """
 
 import os
@@ -35,6 +34,11 @@ RECOMMENDED: Mapping[str, str] = {
     # A replica that has no place is reported after 15 s in place of 30 to 60 s.
     "RAY_SERVE_SLOW_STARTUP_WARNING_S": "15",
     "RAY_SERVE_SLOW_STARTUP_WARNING_PERIOD_S": "5",
+    # Lines that are no news: what THROUGHPUT_OPTIMIZED means, and that a controller which was
+    # told to end has ended.
+    "RAY_DEDUP_LOGS_SKIP_REGEX": (
+        r"Throughput optimized Ray Serve|^\s*(•.*)?$|ServeController\.graceful_shutdown failed"
+    ),
     # Engines share the cores: a thread without work must sleep, not spin.
     "OMP_WAIT_POLICY": "PASSIVE",
 }
@@ -46,7 +50,7 @@ REQUIRED: Mapping[str, str] = {"RAY_AUTH_MODE": "token"}
 def to_ray_environment(
     environment: Mapping[str, str], token_path: Path, temp_folder: Path
 ) -> dict[str, str]:
-    """The variables to set on top of an environment; what the user has set wins where it is safe."""
+    """The variables to add to an environment; what the user has set wins where it is safe."""
     wanted = {**RECOMMENDED, "RAY_TMPDIR": str(temp_folder)}
     if not has_own_token(environment):
         wanted["RAY_AUTH_TOKEN_PATH"] = str(token_path)

@@ -1,6 +1,6 @@
-"""Reads a Serve YAML before Serve does, to refuse in plain words what would fail late or not at all.
+"""Reads a Serve YAML before Serve does, to refuse in plain words what would fail late or never.
 
-It checks what is ours (the `args:` and how applications name one another) and leaves the rest to Serve.
+It checks what is ours (the `args:`, and how applications name one another); the rest is Serve's.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The settings of each application, as the `args:` of a Serve YAML give them: frozen, checked at the door.
+"""The settings of each application, as the `args:` of a Serve YAML give them: checked, then frozen.
 
 Nothing is coerced: `"1"` is no number, `true` is no number either, and an unknown key is refused.
 """
@@ -12,7 +12,7 @@ Precision = Literal["auto", "float32", "float16", "bfloat16"]
 
 
 def check_printable(text: str) -> str:
-    """The text itself, if a person can read all of it; pydantic turns the error into one of a field.
+    """The text itself, if a person can read all of it.
 
     Raises:
         ValueError: where it has control characters, or blanks at either end.

@@ -1,10 +1,12 @@
-"""Runs Serve's own `serve run` on a Ray cluster of its own, and tells a person when it is ready or why not.
+"""Runs Serve's own `serve run` on a cluster of its own; says when it is ready, or why it cannot be.
 
-`deployments.launch` starts it as a process of its own, since Ray reads its environment on import. The
-main thread belongs to `serve run`; one watching thread sees the applications come up. Whatever ends
-the process ends the cluster with it, and leaves no process and, unless the start failed, no file.
+`deployments.launch` becomes this process once the environment is set. The main thread belongs to
+`serve run`; another one watches the applications come up. Whatever ends this process also ends the
+cluster, and leaves no process behind and, unless the start failed, no file.
 """
 
+import argparse
+import logging
 import os
 import shutil
 import signal
@@ -12,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -22,12 +24,14 @@ import ray
 import yaml
 from pydantic import ValidationError
 from ray import serve
+from ray.exceptions import RayError
 from ray.serve import scripts
+from ray.serve.exceptions import RayServeException
 from ray.serve.schema import ServeDeploySchema, ServeStatus
 
 from configs.errors import SettingsError
 from configs.serve_file import ServeFile, describe, load_serve_file
-from deployments.first_answer import NoAnswerError, check_port, first_answers
+from deployments.probe import NoAnswerError, check_port, first_answers
 from deployments.startup import (
     ApplicationState,
     DeploymentState,
@@ -36,6 +40,7 @@ from deployments.startup import (
     is_up,
 )
 
+SERVE_NAMESPACE = "serve"
 POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
 GRACE_S = 8.0
@@ -45,27 +50,27 @@ ANSWER_TIMEOUT_S = 300.0
 class StopSignals:
     """Makes SIGINT and SIGTERM end the main thread's work by KeyboardInterrupt, and only that work.
 
-    The first asks Serve to shut down gracefully. The second, from a person or from the timer that the
-    first one starts, cuts that short. Once `finish` is called signals are ignored: what follows is
+    The first asks Serve to shut down gracefully. The second, from a person or from the timer that
+    the first one starts, cuts that short. After `finish` signals are ignored: what follows is
     bounded, and interrupting it would leave processes behind.
     """
 
     def __init__(self, grace_s: float) -> None:
+        self.asked = threading.Event()
         self._timer = threading.Timer(grace_s, self.interrupt)
         self._timer.daemon = True
-        self._main_thread = threading.main_thread()
-        self._has_timer_started = False
         self._is_finished = False
 
     def install(self) -> None:
-        """Take both signals; call it again after anything that takes them for itself."""
+        """Take both signals; needed again after `ray.init`, which takes SIGTERM for itself."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
     def interrupt(self) -> None:
         """Do from another thread what Ctrl-C does; a sleep of the main thread ends at once."""
-        if self._main_thread.ident is not None and not self._is_finished:
-            signal.pthread_kill(self._main_thread.ident, signal.SIGINT)
+        main_thread = threading.main_thread().ident
+        if main_thread is not None and not self._is_finished:
+            signal.pthread_kill(main_thread, signal.SIGINT)
 
     def finish(self) -> None:
         """Ignore all further signals."""
@@ -75,8 +80,8 @@ class StopSignals:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._is_finished:
             return
-        if not self._has_timer_started:
-            self._has_timer_started = True
+        if not self.asked.is_set():
+            self.asked.set()
             self._timer.start()
         raise KeyboardInterrupt
 
@@ -84,35 +89,40 @@ class StopSignals:
 class StartWatcher:
     """Follows the start from a thread of its own, and stops the process where it cannot succeed."""
 
-    def __init__(self, serve_file: ServeFile, logs: Path, on_failure: Callable[[], None]) -> None:
+    def __init__(self, serve_file: ServeFile, logs: Path, stop_signals: StopSignals) -> None:
+        self.failure: str | None = None
         self._serve_file = serve_file
         self._logs = logs
-        self._on_failure = on_failure
+        self._stop_signals = stop_signals
         self._started_s = time.monotonic()
-        self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="start-watcher", daemon=True)
-        self.failure: str | None = None
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Ask no more; a status asked after Ray's end would start a new cluster."""
-        self._is_stopping.set()
+    def join(self) -> None:
+        """Wait for the thread's end: a status asked after Ray's end would start a new cluster.
+
+        A request of the thread that is still open ends with the server.
+        """
         self._thread.join(timeout=2)
 
     def _run(self) -> None:
-        self.failure = "the start was not followed to its end"
+        failure: str | None = "its start could not be followed to the end"
         try:
-            self.failure = self._follow()
+            failure = self._follow()
         finally:
-            if self.failure is not None and not self._is_stopping.is_set():
-                self._on_failure()
+            if failure is not None and not self._stop_signals.asked.is_set():
+                self.failure = failure
+                self._stop_signals.interrupt()
 
     def _follow(self) -> str | None:
         """Wait until every model has answered; the reason where that cannot be."""
-        while not self._is_stopping.wait(POLL_S):
-            states = to_states(serve.status())
+        while not self._stop_signals.asked.wait(POLL_S):
+            try:
+                states = to_states(serve.status())
+            except (RayError, RayServeException) as error:
+                return f"Serve's controller does not answer: {error}"
             if failure := find_failure(states):
                 return failure
             if is_up(self._serve_file.applications, states):
@@ -163,10 +173,9 @@ def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
     try:
         ray.init(
             address="local",
-            namespace="serve",
+            namespace=SERVE_NAMESPACE,
             include_dashboard=False,
-            log_to_driver=False,
-            logging_level="warning",
+            logging_level=logging.WARNING,
             _temp_dir=str(folder),
         )
         stop_signals.install()
@@ -177,24 +186,52 @@ def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
 
 
 def run_serve(path: Path) -> None:
-    """What `serve run FILE` does, in this process; returns when it has been stopped."""
+    """What `serve run FILE` does, in this process; returns or raises when it has been stopped."""
     address = ray.get_runtime_context().gcs_address
     scripts.run.main([str(path), "--address", address], standalone_mode=False)
 
 
 def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
-    """Run the applications until a signal ends them; the reason where they could not start."""
+    """Run the applications until a signal ends them; the reason where nobody asked for the end."""
     stop_signals = StopSignals(GRACE_S)
     stop_signals.install()
-    logs = folder / "session_latest" / "logs" / "serve"
-    watcher = StartWatcher(serve_file, logs, stop_signals.interrupt)
+    watcher = StartWatcher(serve_file, folder / "session_latest/logs/serve", stop_signals)
+    is_asked = False
     try:
         with own_cluster(folder, stop_signals):
             watcher.start()
             try:
                 run_serve(serve_file.path)
             finally:
-                watcher.stop()
-    except (KeyboardInterrupt, SystemExit, click.Abort):
-        pass
-    return watcher.failure
+                watcher.join()
+    except (KeyboardInterrupt, click.Abort):
+        is_asked = True
+    except SystemExit as error:
+        # While it starts, Ray answers SIGTERM by exiting with the signal's number.
+        is_asked = stop_signals.asked.is_set() or error.code == signal.SIGTERM
+    return watcher.failure or (None if is_asked else "Serve has ended by itself")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve one file; the exit code is 0 after a stop that was asked for."""
+    parser = argparse.ArgumentParser(prog="deployments.serve_run", description=__doc__)
+    parser.add_argument("config", type=Path, help="a Serve YAML")
+    path = parser.parse_args(arguments).config
+    try:
+        serve_file = load_serve_file(path, os.environ)
+        check_schema(path)
+        check_port(serve_file.host, serve_file.port)
+    except SettingsError as error:
+        sys.stderr.write(f"antiphon: {error}\n")
+        return 1
+    folder = Path(tempfile.mkdtemp(prefix="r", dir=os.environ.get("RAY_TMPDIR")))
+    failure = serve_until_stopped(serve_file, folder)
+    if failure is not None:
+        sys.stderr.write(f"\nantiphon: {failure}\n  logs: {folder}\n")
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

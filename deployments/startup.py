@@ -1,7 +1,7 @@
-"""Reads what Serve says about a start: has it come up, and if it cannot, what is the cause in a line or two.
+"""Reads what Serve says about a start: has it come up, and if it cannot, why, in a line or two.
 
-Pure: statuses and messages in, words out. Serve's messages hold whole tracebacks of several processes;
-people need the end of them.
+Pure: statuses and messages in, words out. Serve's messages hold tracebacks of several processes, of
+which people need the end.
 """
 
 import json
@@ -15,8 +15,8 @@ from configs.serve_file import ServeFile
 MAX_CAUSE_CHARACTERS = 2000
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# A line after which frames come: Python's, with or without the exception that carries it as its text,
-# Ray's, and the two that join a cause to what it caused.
+# A line after which frames come: Python's, with or without an exception that carries the traceback
+# as its text, Ray's, and the two that join a cause to what it caused.
 FRAMES_FOLLOW = re.compile(
     r"^(?:[\w.]+: )?Traceback \(most recent call last\):$"
     r"|^.*\bray::\S+\(\) \(pid=.*$"
@@ -85,7 +85,7 @@ def find_shortage(message: str) -> str | None:
     if not missing:
         return None
     return ", ".join(
-        f"a replica needs {amount:g} {key}, {offered.get(key, 0):g} are free"
+        f"a replica needs {amount:g} {key} and {offered.get(key, 0):g} are free"
         for key, amount in missing.items()
     )
 

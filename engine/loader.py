@@ -64,10 +64,18 @@ def load(
         tokenizer=tokenizer,
         chat_template=template,
         vocabulary=tuple(TokenizerInfo.from_huggingface(tokenizer).decoded_vocab),
-        special_ids=frozenset(tokenizer.all_special_ids) | frozenset(wrapper.eos_token_ids),
+        special_ids=list_special_ids(tokenizer) | frozenset(wrapper.eos_token_ids),
         stop_ids=frozenset(wrapper.eos_token_ids),
         context_length=choose_context_length(config, context_length),
     )
+
+
+def list_special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """The ids that are no text: those with a role (`all_special_ids` knows only these), and the
+    added tokens marked as special, such as the markers of turns."""
+    added = tokenizer.added_tokens_decoder
+    marked = {token_id for token_id, token in added.items() if token.special}
+    return frozenset(tokenizer.all_special_ids) | marked
 
 
 def convert_weights(model: Any, dtype: DType | None) -> None:

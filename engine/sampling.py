@@ -6,6 +6,9 @@ from engine.backend import mx
 from engine.types import SamplingParams
 
 
+SMALLEST = 1e-9  # stands for a `top_p` of 0, under which even the likeliest token would fall
+
+
 class BatchSampler:
     """Parameters of the rows of a batch, and the array work that applies them.
 
@@ -61,6 +64,9 @@ def cut_nucleus(logits: mx.array, top_p: mx.array) -> mx.array:
     probabilities = mx.softmax(mx.take_along_axis(logits, order, axis=-1), axis=-1)
     mass_before = mx.cumsum(probabilities, axis=-1) - probabilities
     kept = mx.put_along_axis(
-        mx.zeros(logits.shape, dtype=mx.bool_), order, mass_before < top_p, axis=-1
+        mx.zeros(logits.shape, dtype=mx.bool_),
+        order,
+        mass_before < mx.maximum(top_p, SMALLEST),
+        axis=-1,
     )
     return mx.where(kept, logits, -mx.inf)

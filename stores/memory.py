@@ -29,9 +29,9 @@ class MemoryResponseStore:
         self._running: dict[_Key, ResponseRecord] = {}
         self._ended: TTLCache[_Key, ResponseRecord, float] = TTLCache(
             maxsize=bounds.max_bytes,
-            ttl=bounds.ttl_s or inf,
+            ttl=inf,
             timer=lambda: self._now_s,
-            getsizeof=lambda record: len(record.body),
+            getsizeof=lambda record: record.size_bytes,
         )
 
     @property

@@ -14,7 +14,7 @@ Scalar = TypeVar("Scalar", bool, int, float, str)
 
 # What gguf.GGUFReader raises on bytes that are no GGUF, or not the whole of one: it indexes,
 # reshapes and converts to enums without checking lengths first.
-READ_ERRORS = (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError)
+READ_ERRORS = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
 
 
 class GgufFile:
@@ -33,11 +33,13 @@ class GgufFile:
                 magic = file.read(4)
             if magic != b"GGUF":
                 raise self.error("it is not a GGUF file")
-            reader = gguf.GGUFReader(path)
+            # Offsets are numpy integers, which would wrap around and point at other data.
+            with np.errstate(over="raise"):
+                reader = gguf.GGUFReader(path)
         except OSError as error:
             raise self.error(error.strerror or str(error)) from error
         except READ_ERRORS as error:
-            raise self.error(f"it is damaged or cut short ({error})") from error
+            raise self.error(f"it may be damaged or cut short ({error})") from error
         self._fields = reader.fields
         self._tensors = {tensor.name: tensor for tensor in reader.tensors}
         num_parts = self.find(gguf.Keys.Split.LLM_KV_SPLIT_COUNT, int) or 1

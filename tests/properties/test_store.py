@@ -9,12 +9,14 @@ from stores.types import RecordStatus, ResponseRecord, StoreBounds
 from tests.stores.under_test import STORE_FACTORIES, ManualClock, StoreFactory, make_record
 
 KEYS = [(response_id, owner) for owner in ("alice", "bob") for response_id in "abc"]
-STATUSES: st.SearchStrategy[RecordStatus] = st.sampled_from(("in_progress", "completed", "failed"))
-BODIES = st.builds(str.__mul__, st.sampled_from(["x", "é"]), st.sampled_from([0, 1, 200, 600]))
+STATUSES: st.SearchStrategy[RecordStatus] = st.sampled_from(
+    ("completed", "incomplete", "failed", "cancelled", "in_progress")
+)
+BODIES = st.builds(str.__mul__, st.sampled_from(["x", "é"]), st.sampled_from([0, 0, 1, 200, 600]))
 BOUNDS = st.builds(
     StoreBounds,
     max_entries=st.integers(1, 4),
-    max_bytes=st.sampled_from([10_000, 2500, 1200, 600, 515, 0]),
+    max_bytes=st.sampled_from([10_000, 10_000, 2500, 1200, 550, 0]),
     ttl_s=st.sampled_from([0, 5]),
 )
 
@@ -100,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def compare(self) -> None:
-        """Read everything, the least recently used first: as each read is a use, the order stays."""
+        """Read everything, the least recently used first: each read is a use, so the order stays."""
         expected = [record for record, _ in self.model.aged]
         in_order = [(record.response_id, record.owner) for record in expected]
         keys = in_order + [key for key in KEYS if key not in in_order]

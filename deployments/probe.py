@@ -1,0 +1,120 @@
+"""Looks at the server's address as a client does: free before the start, answering after it."""
+
+import errno
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from configs.errors import SettingsError
+from configs.serve_file import ServeFile
+
+# The proxy learns of a new route a moment after Serve calls the application RUNNING.
+ROUTE_WAIT_S = 30.0
+POLL_S = 0.2
+
+
+class NoAnswerError(Exception):
+    """The server is up but does not answer as it should; the message says which request and why."""
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuse an address that another process listens at.
+
+    Serve would not notice: it shares its port, and clients would reach one server or the other.
+
+    Raises:
+        SettingsError: where the address is taken or is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise SettingsError(
+                f"port {port} of {host} is in use by another process: end it, or give another "
+                "http_options.port"
+            ) from error
+        raise SettingsError(f"cannot listen at {host}:{port}: {error.strerror}") from error
+
+
+def first_answers(serve_file: ServeFile, timeout_s: float) -> list[str]:
+    """Ask every model for one short answer; the names that the server lists.
+
+    Each request may take `timeout_s`: a model's first answer can include compiling its kernels.
+
+    Raises:
+        NoAnswerError: where a request fails.
+    """
+    url = serve_file.base_url
+    wait_for_route(url, ROUTE_WAIT_S)
+    for model in serve_file.models.values():
+        question = {"model": model.name, "input": "Hello", "max_output_tokens": 1, "store": False}
+        try:
+            fetch_json(f"{url}/v1/responses", timeout_s, question)
+        except NoAnswerError as error:
+            raise NoAnswerError(f"model {model.name!r} does not answer: {error}") from error
+    listing = fetch_json(f"{url}/v1/models", timeout_s)
+    return [model["id"] for model in listing["data"]]
+
+
+def wait_for_route(
+    url: str,
+    wait_s: float,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Wait until the proxy passes requests on to the api.
+
+    Raises:
+        NoAnswerError: where it does not within `wait_s`; with the last reply's reason.
+    """
+    end_s = clock() + wait_s
+    while True:
+        try:
+            fetch_json(f"{url}/v1/models", wait_s)
+        except NoAnswerError:
+            if clock() >= end_s:
+                raise
+            sleep(POLL_S)
+        else:
+            return
+
+
+def fetch_json(url: str, timeout_s: float, body: dict[str, Any] | None = None) -> Any:
+    """GET, or POST where there is a body, with no proxy between.
+
+    Raises:
+        NoAnswerError: where there is no reply in time, an error status, or no JSON.
+    """
+    request = urllib.request.Request(
+        url,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"content-type": "application/json"},
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=timeout_s) as reply:
+            return json.load(reply)
+    except urllib.error.HTTPError as error:
+        raise NoAnswerError(describe_reply(error.code, error.read())) from error
+    except TimeoutError as error:
+        raise NoAnswerError(f"no reply within {timeout_s:.0f} s") from error
+    except (OSError, ValueError) as error:
+        raise NoAnswerError(f"no usable reply: {error}") from error
+
+
+def describe_reply(status: int, content: bytes) -> str:
+    """An error reply in a line: the message of our envelope, or the beginning of what came."""
+    text = content.decode(errors="replace").strip()
+    try:
+        message = json.loads(text)["error"]["message"]
+    except (ValueError, TypeError, LookupError):
+        message = text[:200]
+    return f"status {status}, {message}"

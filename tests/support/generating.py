@@ -1,0 +1,44 @@
+"""Reads generations of an engine to their end."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from engine.types import (
+    ChatMessage,
+    Engine,
+    GenerateRequest,
+    GenerationFinished,
+    GenerationStarted,
+    SamplingParams,
+    TextDelta,
+)
+
+GREEDY = SamplingParams(temperature=0.0)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """All that came of a generation."""
+
+    text: str
+    finished: GenerationFinished
+    prompt_tokens: int
+
+
+def ask(
+    name: str, text: str, max_tokens: int | None = 24, sampling: SamplingParams = GREEDY
+) -> GenerateRequest:
+    return GenerateRequest(name, (ChatMessage("user", text),), sampling, max_tokens)
+
+
+async def generate(engine: Engine, request: GenerateRequest) -> Generated:
+    events = []
+    async with aclosing(engine.generate(request)) as batches:
+        async for batch in batches:
+            events += batch
+    started, *deltas, finished = events
+    assert isinstance(started, GenerationStarted)
+    assert isinstance(finished, GenerationFinished)
+    texts = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
+    assert len(texts) == len(deltas)
+    return Generated("".join(texts), finished, started.prompt_tokens)

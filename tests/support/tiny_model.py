@@ -1,0 +1,53 @@
+"""A random llama of two layers with a byte-level tokenizer: real parts, milliseconds a step."""
+
+import json
+from pathlib import Path
+
+from mlx.utils import tree_flatten
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from engine.backend import mx
+from mlx_lm.models.llama import Model, ModelArgs
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 258,
+    "max_position_embeddings": 4096,
+    "tie_word_embeddings": True,
+    "eos_token_id": 257,
+}
+TEMPLATE = (
+    "{% for message in messages %}<|turn|>{{ message.role }}: {{ message.content }}\n"
+    "{% if message.content == 'refuse me' %}{{ raise_exception('no such turn') }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|turn|>assistant: {% endif %}"
+)
+
+
+def save_tiny_model(folder: Path, template: str | None = TEMPLATE) -> Path:
+    """Write the model in Hugging Face's layout; the same weights at every call."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    mx.random.seed(7)
+    model = Model(ModelArgs(**{key: CONFIG[key] for key in CONFIG if key != "eos_token_id"}))
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    make_tokenizer(template).save_pretrained(folder)
+    return folder
+
+
+def make_tokenizer(template: str | None) -> PreTrainedTokenizerFast:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {character: index for index, character in enumerate(alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<|turn|>", "<|end|>"])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|end|>", chat_template=template
+    )
