@@ -39,10 +39,12 @@ class StoreDeployment:
     async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
         """`is_stored` counts only where this process does not know the response: it restarted."""
         running = self._running.pop(record.response_id, None)
-        if is_stored if running is None else running.is_kept:
-            self._store.put(record)
-        if running is not None:
-            running.final.set_result(record)
+        try:
+            if is_stored if running is None else running.is_kept:
+                self._store.put(record)
+        finally:
+            if running is not None:
+                running.final.set_result(record)
 
     async def get(self, response_id: str, owner: str) -> ResponseRecord | None:
         return self._store.get(response_id, owner)

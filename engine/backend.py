@@ -46,9 +46,9 @@ BLAS = preload_blas()
 
 import mlx.core as mx  # noqa: E402, TID251
 import mlx.nn as nn  # noqa: E402, TID251
-from mlx_lm.generate import GenerationBatch, PromptProcessingBatch  # noqa: E402
-from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
-from mlx_lm.utils import (  # noqa: E402
+from mlx_lm.generate import GenerationBatch, PromptProcessingBatch  # noqa: E402, TID251
+from mlx_lm.models.cache import make_prompt_cache  # noqa: E402, TID251
+from mlx_lm.utils import (  # noqa: E402, TID251
     dequantize_model,
     load_model,
     load_tokenizer,

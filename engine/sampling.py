@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from engine.backend import mx
 from engine.types import SamplingParams
 
-
 SMALLEST = 1e-9  # stands for a `top_p` of 0, under which even the likeliest token would fall
 
 

@@ -54,7 +54,7 @@ class MemoryResponseStore:
 
     def delete(self, response_id: str, owner: str) -> bool:
         self._open()
-        return self._forget(("alice", response_id))
+        return self._forget((owner, response_id))
 
     def _open(self) -> None:
         """What every call begins with."""

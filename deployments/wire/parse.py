@@ -9,9 +9,6 @@ from deployments.errors import InvalidRequestError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-# A union's branches get names like this, so that they can be left out of a JSON path.
-BRANCH = "<{}>"
-
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """A JSON object.
@@ -58,11 +55,15 @@ def to_request_error(error: ValidationError) -> InvalidRequestError:
 
 
 def to_path(location: tuple[int | str, ...]) -> str:
-    """A JSON path such as `input[3].content[0].type`."""
+    """A JSON path such as `input[3].content[0].type`.
+
+    Two kinds of pydantic's steps are no part of it: the branch of a union, which the wire models
+    name like `<text>`, and `[key]`, which says that a dictionary's key is at fault.
+    """
     path = ""
     for step in location:
         if isinstance(step, int):
             path += f"[{step}]"
-        elif not step.startswith("<"):
+        elif step != "[key]" and not step.startswith("<"):
             path += f".{step}" if path else step
     return path

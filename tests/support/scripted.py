@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from engine.errors import EngineError
 from engine.types import (
     EngineEvent,
     EngineStats,
+    FinishReason,
     GenerateRequest,
     GenerationFinished,
     GenerationStarted,
@@ -16,7 +16,8 @@ from engine.types import (
     TextDelta,
 )
 
-Step = EngineEvent | EngineError | asyncio.Event
+Step = EngineEvent | tuple[EngineEvent, ...] | Exception | asyncio.Event
+Script = Callable[[GenerateRequest], Sequence[Step]]
 
 CARD = ModelCard(
     name="scripted",
@@ -29,12 +30,12 @@ CARD = ModelCard(
 )
 
 
-def saying(*texts: str, reason: str = "stop", prompt_tokens: int = 5) -> list[Step]:
+def saying(*texts: str, reason: FinishReason = "stop", prompt_tokens: int = 5) -> list[Step]:
     """A script that says these texts, a token each, and ends."""
     return [
         GenerationStarted(prompt_tokens),
         *(TextDelta(text, number) for number, text in enumerate(texts, 1)),
-        GenerationFinished("length" if reason == "length" else "stop", len(texts)),
+        GenerationFinished(reason, len(texts)),
     ]
 
 
@@ -42,12 +43,13 @@ def saying(*texts: str, reason: str = "stop", prompt_tokens: int = 5) -> list[St
 class ScriptedEngine:
     """`deployments.router.EngineClient` that plays `script(request)` for every request.
 
-    Events come out one a batch, errors are raised, and an `asyncio.Event` in the script holds the
-    generation there until it is set or the generation is aborted.
+    Events come out one a batch, a tuple of them as one batch; errors are raised; an `asyncio.Event`
+    in the script holds the generation there until it is set or the generation is aborted.
     """
 
-    script: Callable[[GenerateRequest], Sequence[Step]]
+    script: Script
     shown: ModelCard = CARD
+    is_alive: bool = True
     requests: list[GenerateRequest] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     _aborts: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class ScriptedEngine:
         return self.shown
 
     async def stats(self) -> list[EngineStats]:
-        return [EngineStats(True, len(self._aborts), 0, 0, 0, 0, 0, 0, 0, 0, 0)]
+        return [EngineStats(self.is_alive, len(self._aborts), 0, 0, 0, 0, 0, 0, 0, 0, 0)]
 
     async def generate(
         self, request: GenerateRequest
@@ -68,15 +70,15 @@ class ScriptedEngine:
             for step in self.script(request):
                 if isinstance(step, asyncio.Event):
                     await wait_first(step, aborted)
-                elif isinstance(step, EngineError):
+                elif isinstance(step, Exception):
                     raise step
                 if aborted.is_set():
                     yield (GenerationFinished("abort", num_tokens),)
                     return
                 if isinstance(step, TextDelta):
                     num_tokens = step.num_tokens
-                if not isinstance(step, asyncio.Event | EngineError):
-                    yield (step,)
+                if not isinstance(step, asyncio.Event | Exception):
+                    yield step if isinstance(step, tuple) else (step,)
         finally:
             del self._aborts[request.generation_id]
             self.closed.append(request.generation_id)
@@ -88,9 +90,31 @@ class ScriptedEngine:
         return True
 
 
+@dataclass
+class AwayEngine(ScriptedEngine):
+    """An engine that shows neither card nor state: it raises `error`, or never answers."""
+
+    error: Exception | None = None
+
+    async def card(self) -> ModelCard:
+        await self._answer_nothing()
+        return await super().card()
+
+    async def stats(self) -> list[EngineStats]:
+        await self._answer_nothing()
+        return await super().stats()
+
+    async def _answer_nothing(self) -> None:
+        if self.error is not None:
+            raise self.error
+        await asyncio.Event().wait()
+
+
 async def wait_first(*events: asyncio.Event) -> None:
     """Wait until one of the events is set."""
     tasks = [asyncio.create_task(event.wait()) for event in events]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

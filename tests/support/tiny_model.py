@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-from mlx.utils import tree_flatten
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from engine.backend import mx
-from mlx_lm.models.llama import Model, ModelArgs
+from engine.backend import load_model, mx
 
 CONFIG = {
     "model_type": "llama",
@@ -33,10 +31,11 @@ TEMPLATE = (
 def save_tiny_model(folder: Path, template: str | None = TEMPLATE) -> Path:
     """Write the model in Hugging Face's layout; the same weights at every call."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.safetensors").unlink(missing_ok=True)
     (folder / "config.json").write_text(json.dumps(CONFIG))
     mx.random.seed(7)
-    model = Model(ModelArgs(**{key: CONFIG[key] for key in CONFIG if key != "eos_token_id"}))
-    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    model, _ = load_model(folder, strict=False)
+    model.save_weights(str(folder / "model.safetensors"))
     make_tokenizer(template).save_pretrained(folder)
     return folder
 

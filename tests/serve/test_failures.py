@@ -1,0 +1,81 @@
+"""Clients that leave and replicas that die: only the one concerned is told."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import openai
+
+from tests.support.server import Server
+
+PLAIN, TOOLS = "smollm2-135m", "smollm2-135m-tools"
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that in time"
+        time.sleep(0.05)
+
+
+def open_stream_and_leave(server: Server, text: str, num_lines: int) -> None:
+    body = {"model": PLAIN, "input": text, "stream": True}
+    with httpx2.stream("POST", f"{server.url}/v1/responses", json=body, timeout=60) as reply:
+        lines = reply.iter_lines()
+        for _ in range(num_lines):
+            next(lines)
+
+
+def check_row_is_freed(server: Server, text: str, num_lines: int) -> None:
+    """Leave a stream; its row must go within one step, which the engine itself counts."""
+    before = server.engine(PLAIN)
+    open_stream_and_leave(server, text, num_lines)
+    wait_until(lambda: server.engine(PLAIN)["running"] == 0, 10)
+    after = server.engine(PLAIN)
+    assert after["aborted"] == before["aborted"] + 1
+    assert after["max_abort_steps"] <= 1
+
+
+def test_a_client_that_leaves_in_mid_stream_frees_its_row(server: Server) -> None:
+    check_row_is_freed(server, "Tell me a very long story.", num_lines=20)
+
+
+def test_a_client_that_leaves_during_prefill_frees_its_row(server: Server) -> None:
+    before = server.engine(PLAIN)["steps"]
+    check_row_is_freed(server, "word " * 6000, num_lines=6)
+    assert server.engine(PLAIN)["steps"] - before < 6000 / 128, "it was prefilled to its end"
+
+
+def test_a_client_that_leaves_leaves_a_cancelled_record(server: Server, v1: openai.OpenAI) -> None:
+    with v1.responses.create(model=PLAIN, input="Tell me a story.", stream=True) as stream:
+        created = next(iter(stream))
+        assert created.type == "response.created"
+    response_id = created.response.id
+    wait_until(lambda: v1.responses.retrieve(response_id).status == "cancelled", 10)
+
+
+def test_a_killed_engine_fails_its_own_stream_alone_and_comes_back(
+    server: Server, v1: openai.OpenAI
+) -> None:
+    def read(model: str) -> list[str]:
+        kinds = []
+        with v1.responses.create(
+            model=model, input="Tell me a story.", stream=True, max_output_tokens=150
+        ) as stream:
+            for event in stream:
+                kinds.append(event.type)
+                if model == PLAIN and len(kinds) == 10:
+                    (pid,) = server.pids(f"ServeReplica:{PLAIN}:")
+                    os.kill(pid, signal.SIGKILL)
+        return kinds
+
+    with ThreadPoolExecutor(2) as pool:
+        killed, other = pool.map(read, (PLAIN, TOOLS))
+    assert killed[-1] == "response.failed"
+    assert other[-1] in ("response.completed", "response.incomplete")
+    again = v1.responses.create(model=PLAIN, input="Hi", max_output_tokens=2)
+    assert again.status == "incomplete"
+    wait_until(lambda: server.health()[0] == 200, 30)

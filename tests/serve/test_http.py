@@ -1,0 +1,46 @@
+"""Raw HTTP against a real cluster: the envelope on every path, ids, limits."""
+
+import httpx2
+import pytest
+
+from tests.support.server import Server
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "kind", "status"),
+    [
+        ("GET", "/nope", b"", "application/json", 404),
+        ("GET", "/v1/nope", b"", "application/json", 404),
+        ("PUT", "/v1/responses", b"", "application/json", 405),
+        ("GET", "/v1/responses/resp_unknown", b"", "application/json", 404),
+        ("POST", "/v1/responses", b'{"model"', "application/json", 400),
+        ("POST", "/v1/responses", b"a=b", "application/x-www-form-urlencoded", 415),
+        ("POST", "/v1/responses", b" " * 33_554_433, "application/json", 413),
+    ],
+)
+def test_errors_are_json_with_all_four_keys_and_an_id(
+    server: Server, method: str, path: str, content: bytes, kind: str, status: int
+) -> None:
+    headers = {"content-type": kind, "x-request-id": "mine"}
+    reply = httpx2.request(method, server.url + path, content=content, headers=headers, timeout=30)
+    assert reply.status_code == status
+    assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+    assert reply.headers.get_list("x-request-id") == ["mine"]
+
+
+def test_every_reply_has_an_id_streams_too(server: Server) -> None:
+    body = {"model": "smollm2-135m", "input": "Hi", "max_output_tokens": 1}
+    for reply in (
+        httpx2.get(f"{server.url}/health"),
+        httpx2.post(f"{server.url}/v1/responses", json=body, timeout=60),
+        httpx2.post(f"{server.url}/v1/responses", json={**body, "stream": True}, timeout=60),
+    ):
+        assert reply.status_code == 200
+        assert len(reply.headers.get_list("x-request-id")) == 1
+
+
+def test_a_stream_ends_with_done_and_then_closes(server: Server) -> None:
+    body = {"model": "smollm2-135m", "input": "Hi", "max_output_tokens": 2, "stream": True}
+    reply = httpx2.post(f"{server.url}/v1/responses", json=body, timeout=60)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    assert reply.text.endswith("\n\ndata: [DONE]\n\n")

@@ -1,0 +1,163 @@
+"""Bodies of `POST /v1/responses` that are refused, each with the place and the code of its fault.
+
+Wrong types are worked out from the wire model's fields, so that a new field is covered at once;
+ranges and nested places are written down.
+"""
+
+from typing import Any
+
+from deployments.wire.responses_request import CreateResponse
+
+GOOD = {"model": "scripted", "input": "Hi"}
+
+BadRequest = tuple[dict[str, Any], str, str]
+"""Changes to `GOOD`, `param` and `code`."""
+
+ONE_OF_EACH_KIND: dict[str, Any] = {
+    "boolean": True,
+    "integer": 1,
+    "number": 1.5,
+    "string": "1",
+    "array": [],
+    "object": {},
+}
+
+
+def list_kinds(schema: dict[str, Any]) -> set[str]:
+    """The kinds of JSON values that a field's schema takes, none where it lists the values."""
+    branches = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
+    kinds = {kind for branch in branches for kind in list_kinds(branch)}
+    if "$ref" in schema:
+        kinds.add("object")
+    if "type" in schema and "enum" not in schema:
+        kinds.add(schema["type"])
+    return kinds | {"integer"} if "number" in kinds else kinds
+
+
+def list_wrong_types() -> list[BadRequest]:
+    """Every field with one value of each kind that it does not take."""
+    fields = CreateResponse.model_json_schema()["properties"]
+    return [
+        ({name: value}, name, "invalid_type" if list_kinds(schema) - {"null"} else WORDS)
+        for name, schema in fields.items()
+        for kind, value in ONE_OF_EACH_KIND.items()
+        if kind not in list_kinds(schema)
+    ]
+
+
+WORDS = "unsupported_value"
+MISSING = "missing_required_parameter"
+
+OUT_OF_RANGE: list[BadRequest] = [
+    ({"model": ""}, "model", "invalid_value"),
+    ({"model": None}, "model", "invalid_type"),
+    ({"temperature": -0.01}, "temperature", "invalid_value"),
+    ({"temperature": 2.01}, "temperature", "invalid_value"),
+    ({"temperature": 2**63}, "temperature", "invalid_value"),
+    ({"top_p": -0.01}, "top_p", "invalid_value"),
+    ({"top_p": 1.01}, "top_p", "invalid_value"),
+    ({"top_p": 2**63}, "top_p", "invalid_value"),
+    ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
+    ({"max_output_tokens": -(2**63)}, "max_output_tokens", "invalid_value"),
+    ({"max_tool_calls": 0}, "max_tool_calls", "invalid_value"),
+    ({"max_tool_calls": -1}, "max_tool_calls", "invalid_value"),
+    ({"metadata": {str(n): "" for n in range(17)}}, "metadata", "invalid_value"),
+    ({"metadata": {"k" * 65: ""}}, f"metadata.{'k' * 65}", "invalid_value"),
+    ({"metadata": {"key": "v" * 513}}, "metadata.key", "invalid_value"),
+    ({"metadata": {"key": 1}}, "metadata.key", "invalid_type"),
+    ({"metadata": {"key": None}}, "metadata.key", "invalid_type"),
+    ({"tool_choice": "required"}, "tool_choice", WORDS),
+    ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice", WORDS),
+]
+
+
+def message(**changes: Any) -> dict[str, Any]:
+    return {"role": "user", "content": "Hi", **changes}
+
+
+INSIDE: list[BadRequest] = [
+    ({"input": ["Hi"]}, "input[0]", "invalid_type"),
+    ({"input": [message(), None]}, "input[1]", "invalid_type"),
+    ({"input": [{"content": "Hi"}]}, "input[0].role", MISSING),
+    ({"input": [message(role="tool")]}, "input[0].role", WORDS),
+    ({"input": [message(role=None)]}, "input[0].role", WORDS),
+    ({"input": [{"role": "user"}]}, "input[0].content", MISSING),
+    ({"input": [message(content=None)]}, "input[0].content", "invalid_type"),
+    ({"input": [message(content={})]}, "input[0].content", "invalid_type"),
+    ({"input": [message(type="function_call")]}, "input[0].type", WORDS),
+    ({"input": [message(), message(content=["Hi"])]}, "input[1].content[0]", "invalid_type"),
+    ({"input": [message(content=[{"text": "Hi"}])]}, "input[0].content[0].type", MISSING),
+    (
+        {"input": [message(content=[{"type": "input_image", "image_url": "x"}])]},
+        "input[0].content[0].type",
+        WORDS,
+    ),
+    (
+        {"input": [message(content=[{"type": "text", "text": ""}, {"type": "text"}])]},
+        "input[0].content[1].text",
+        MISSING,
+    ),
+    (
+        {"input": [message(content=[{"type": "input_text", "text": 1}])]},
+        "input[0].content[0].text",
+        "invalid_type",
+    ),
+    ({"text": {"format": "text"}}, "text.format", "invalid_type"),
+    ({"text": {"format": {}}}, "text.format.type", MISSING),
+    ({"text": {"format": {"type": "json_object"}}}, "text.format.type", WORDS),
+    ({"text": {"verbosity": "loud"}}, "text.verbosity", WORDS),
+    ({"reasoning": {"effort": 1}}, "reasoning.effort", "invalid_type"),
+    ({"reasoning": {"summary": []}}, "reasoning.summary", "invalid_type"),
+    ({"reasoning": {"generate_summary": True}}, "reasoning.generate_summary", "invalid_type"),
+]
+
+REDIRECTED: dict[str, str] = {
+    "response_format": "text.format",
+    "messages": "input",
+    "prompt": "input",
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "functions": "tools",
+}
+OTHERWISE_CALLED: list[BadRequest] = [
+    ({key: value}, key, "unknown_parameter")
+    for key in REDIRECTED
+    for value in (0, "text", [], {"type": "text"})
+]
+
+NOT_SERVED: list[BadRequest] = [
+    ({key: value}, key, WORDS)
+    for key, values in {
+        "previous_response_id": ["resp_1", ""],
+        "conversation": ["conv_1", {"id": "conv_1"}],
+        "tools": [[{"type": "function", "name": "f"}], {}, "[]"],
+        "include": [["message.output_text.logprobs"], "", {}],
+        "top_logprobs": [1, False, "0"],
+        "background": [True, 0, "false"],
+        "truncation": ["auto", ""],
+        "n": [2, 0, True, "1"],
+        "top_k": [40],
+        "min_p": [0.1],
+        "seed": [0],
+        "stop": ["\n", ["\n"]],
+        "presence_penalty": [0.1, False, "0"],
+        "frequency_penalty": [-0.1, False, "0"],
+        "repetition_penalty": [1.1, True],
+        "logit_bias": [{"50256": -100}, []],
+        "chat_template_kwargs": [{"enable_thinking": False}],
+    }.items()
+    for value in values
+]
+
+BAD_REQUESTS: list[BadRequest] = [
+    *list_wrong_types(),
+    *OUT_OF_RANGE,
+    *INSIDE,
+    *OTHERWISE_CALLED,
+    *NOT_SERVED,
+]
+
+
+def name_bad_request(changes: dict[str, Any]) -> str:
+    """The id of a test."""
+    return str(changes)[1:-1][:60]

@@ -1,0 +1,106 @@
+"""A real server for tests: `make serve`'s own launcher on a free port, and its processes."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MARK = "ANTIPHON_TEST_SERVER"  # a variable that all processes of one server inherit
+START_S, STOP_S = 240.0, 15.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def write_config(path: Path, source: Path, **changes: dict[str, Any]) -> int:
+    """Copy a Serve YAML to a free port; `changes` are new `args:` by application name."""
+    config = yaml.safe_load(source.read_text())
+    port = config["http_options"]["port"] = free_port()
+    for application in config["applications"]:
+        application.setdefault("args", {}).update(changes.get(application["name"], {}))
+    path.write_text(yaml.safe_dump(config))
+    return port
+
+
+@dataclass
+class Server:
+    """A running launcher; `output` is the file that holds what it prints."""
+
+    process: subprocess.Popen[bytes]
+    output: Path
+    url: str
+    mark: str
+
+    @classmethod
+    def start(cls, config: Path, port: int, folder: Path) -> "Server":
+        """Run the launcher in a session of its own, so that signals reach it alone."""
+        mark = uuid.uuid4().hex
+        output = folder / "output"
+        with output.open("wb") as sink:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "deployments.launch", str(config)],
+                cwd=REPOSITORY,
+                env={**os.environ, MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return cls(process, output, f"http://127.0.0.1:{port}", mark)
+
+    def wait_ready(self) -> None:
+        """Wait until the launcher says that every model has answered."""
+        deadline = time.monotonic() + START_S
+        while "curl" not in self.output.read_text(errors="replace"):
+            assert self.process.poll() is None, self.output.read_text(errors="replace")
+            assert time.monotonic() < deadline, self.output.read_text(errors="replace")
+            time.sleep(0.2)
+
+    def stop(self) -> int:
+        """Interrupt it as Ctrl-C does, and wait for its end within the promised time."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(STOP_S)
+
+    def pids(self, title: str = "") -> list[int]:
+        """The server's processes whose command line holds `title`, a replica's for instance."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                environment = (folder / "environ").read_bytes()
+                command = (folder / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if f"{MARK}={self.mark}".encode() in environment and title in command:
+                found.append(int(folder.name))
+        return found
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """Status and body of `GET /health`."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=10) as reply:
+                return reply.status, json.load(reply)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def engine(self, application: str) -> dict[str, Any]:
+        """The counters of a model's one replica; empty while it has none."""
+        _, body = self.health()
+        replicas = body["models"][application]
+        return dict(replicas[0]) if replicas else {}

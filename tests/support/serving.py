@@ -1,0 +1,84 @@
+"""The whole HTTP application in this process, over scripted engines and a store in memory."""
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import httpx2
+from openai import AsyncOpenAI
+from starlette.types import ASGIApp
+
+from deployments.ingress import OWNER, Ingress, make_app
+from deployments.service.models import ModelDirectory
+from deployments.service.responses import Ports, ResponsesService, ResponseStoreClient
+from deployments.store_deployment import StoreDeployment
+from stores.memory import MemoryResponseStore
+from stores.types import StoreBounds
+from tests.support.exchange import AppTransport, HangUp
+from tests.support.scripted import ScriptedEngine, Step
+
+URL = "http://antiphon.test"
+START_S = 1_700_000_000
+MAX_BODY_BYTES = 1_000_000
+ROOMY = StoreBounds(max_entries=100, max_bytes=10_000_000, ttl_s=3600)
+
+
+@dataclass(frozen=True)
+class Served:
+    """An application that runs, and its clients: openai's own and one for bare HTTP."""
+
+    app: ASGIApp
+    store: ResponseStoreClient
+    openai: AsyncOpenAI
+    http: httpx2.AsyncClient
+
+
+@asynccontextmanager
+async def serving(
+    *engines: ScriptedEngine,
+    store: ResponseStoreClient | None = None,
+    hang_up: HangUp = "tell",
+    replica_wait_s: float = 60.0,
+) -> AsyncIterator[Served]:
+    """The application over these engines; at its end every response that began must have ended."""
+    store = make_store() if store is None else store
+    models = ModelDirectory({f"app-{number}": each for number, each in enumerate(engines)})
+    ports = Ports(models, store, make_clock(), make_ids(), replica_wait_s)
+    ingress = Ingress(ResponsesService(ports), models, MAX_BODY_BYTES)
+    app = make_app(ingress, is_behind_proxy=False)
+    async with httpx2.AsyncClient(transport=AppTransport(app, hang_up), base_url=URL) as http:
+        client = AsyncOpenAI(base_url=f"{URL}/v1", api_key="none", http_client=http, max_retries=0)
+        yield Served(app, store, client, http)
+    for engine in engines:
+        await check_all_ended(engine, store)
+
+
+async def check_all_ended(engine: ScriptedEngine, store: ResponseStoreClient) -> None:
+    begun = [request.generation_id for request in engine.requests]
+    assert sorted(engine.closed) == sorted(begun)
+    for response_id in begun:
+        if await store.watch(response_id, OWNER) is not None:
+            assert await store.wait_finished(response_id, OWNER, 1.0) is not None
+
+
+def playing(*steps: Step) -> ScriptedEngine:
+    """An engine that plays one script for every request."""
+    return ScriptedEngine(lambda _: steps)
+
+
+def make_store(bounds: StoreBounds = ROOMY) -> StoreDeployment:
+    return StoreDeployment(MemoryResponseStore(bounds, time.monotonic))
+
+
+def make_clock() -> Callable[[], float]:
+    """A clock that goes on by a second whenever it is read."""
+    return itertools.count(START_S).__next__
+
+
+def make_ids() -> Callable[[str], str]:
+    """`resp_1`, `msg_1`, `msg_2`, …"""
+    numbers = defaultdict[str, Iterator[int]](lambda: itertools.count(1))
+    return lambda prefix: f"{prefix}_{next(numbers[prefix])}"

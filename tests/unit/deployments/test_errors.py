@@ -1,0 +1,91 @@
+"""Every error of the engine and of the store is told to a caller, and no word too much."""
+
+import pickle
+
+import pytest
+
+from deployments.errors import (
+    InternalError,
+    InvalidRequestError,
+    ServiceError,
+    TooManyRequestsError,
+    UnavailableError,
+    to_service_error,
+)
+from engine.errors import (
+    ChatTemplateError,
+    ContextLengthError,
+    EngineError,
+    EngineStoppedError,
+    GenerationFailedError,
+    ModelLoadError,
+    QueueFullError,
+    RequestError,
+)
+from stores.errors import StoreDisabledError, StoreError
+from tests.support.classes import all_subclasses
+
+SILENT = InternalError("The server could not answer this request.", None, "server_error")
+TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
+    (
+        ContextLengthError(1200, 1000),
+        InvalidRequestError(
+            "The input has 1200 tokens, which leaves no room for output in the model's context of "
+            "1000 tokens.",
+            "input",
+            "context_length_exceeded",
+        ),
+    ),
+    (
+        ChatTemplateError("roles must alternate"),
+        InvalidRequestError("roles must alternate", "input", "unsupported_value"),
+    ),
+    (
+        RequestError("not like this"),
+        InvalidRequestError("not like this", "input", "unsupported_value"),
+    ),
+    (
+        QueueFullError(64),
+        TooManyRequestsError(
+            "All 64 places in the model's queue are taken; try again soon.", None, "queue_full"
+        ),
+    ),
+    (
+        EngineStoppedError("thread engine-3 at /opt/antiphon has ended"),
+        UnavailableError("The model is restarting; try again soon."),
+    ),
+    (
+        GenerationFailedError("The generation failed."),
+        InternalError("The generation failed.", None, "server_error"),
+    ),
+    (ModelLoadError("no such file: /home/me/model.gguf"), SILENT),
+    (EngineError("at 0x7f00"), SILENT),
+    (
+        StoreDisabledError("responses_store_max_entries"),
+        InvalidRequestError(
+            "Nothing is stored on this server: its setting `responses_store_max_entries` is 0.",
+            None,
+            "unsupported_value",
+        ),
+    ),
+    (StoreError("/var/lib/antiphon.db is locked"), SILENT),
+]
+
+
+def test_the_examples_are_all_errors_of_the_engine_and_of_the_store() -> None:
+    engine, store = all_subclasses(EngineError), all_subclasses(StoreError)
+    assert {type(error) for error, _ in TOLD} == {EngineError, StoreError, *engine, *store}
+
+
+@pytest.mark.parametrize(("error", "told"), TOLD, ids=lambda e: type(e).__name__)
+def test_an_error_is_told_as(error: EngineError | StoreError, told: ServiceError) -> None:
+    result = to_service_error(error)
+    assert (type(result), vars(result)) == (type(told), vars(told))
+
+
+@pytest.mark.parametrize("kind", all_subclasses(ServiceError), ids=lambda kind: kind.__name__)
+def test_a_service_error_survives_pickling(kind: type[ServiceError]) -> None:
+    error = kind("message", "input[3]", "code")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert (copy.args, vars(copy)) == (error.args, vars(error))

@@ -1,0 +1,146 @@
+"""The process that holds the responses knows which run, and hands their ends to who waits."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from deployments.store_deployment import StoreDeployment
+from stores.errors import StoreDisabledError, StoreError
+from stores.memory import MemoryResponseStore
+from stores.types import ResponseRecord, StoreBounds
+from tests.support.serving import ROOMY, make_store
+
+RUNNING = ResponseRecord("resp_1", "alice", "in_progress", 1_700_000_000, "{}")
+ENDED = replace(RUNNING, status="completed", body='{"text": "Hello"}')
+DISABLED = StoreBounds(max_entries=0, max_bytes=1_000_000, ttl_s=60)
+
+
+class FullStore(MemoryResponseStore):
+    """Takes what runs and nothing that has ended."""
+
+    def put(self, record: ResponseRecord) -> None:
+        if record.status != "in_progress":
+            raise StoreError("the disk is full")
+        super().put(record)
+
+
+async def test_a_running_response_is_kept_and_replaced_by_its_end() -> None:
+    store = make_store()
+    assert await store.begin(RUNNING, "model", is_stored=True) is True
+    assert await store.get("resp_1", "alice") == RUNNING
+    await store.finish(ENDED, is_stored=True)
+    assert await store.get("resp_1", "alice") == ENDED
+
+
+async def test_a_response_that_is_not_to_be_stored_never_is() -> None:
+    store = make_store()
+    assert await store.begin(RUNNING, "model", is_stored=False) is False
+    assert await store.get("resp_1", "alice") is None
+    await store.finish(ENDED, is_stored=False)
+    assert await store.get("resp_1", "alice") is None
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_what_was_begun_decides_what_is_kept(is_stored: bool) -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=is_stored)
+    await store.finish(ENDED, is_stored=not is_stored)
+    assert await store.get("resp_1", "alice") == (ENDED if is_stored else None)
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_response_that_outlived_a_restart_is_kept_as_its_ingress_says(
+    is_stored: bool,
+) -> None:
+    store = make_store()
+    await store.finish(ENDED, is_stored=is_stored)
+    assert await store.get("resp_1", "alice") == (ENDED if is_stored else None)
+
+
+async def test_a_disabled_store_keeps_nothing_and_still_knows_what_runs() -> None:
+    store = make_store(DISABLED)
+    assert await store.begin(RUNNING, "model", is_stored=True) is False
+    assert await store.watch("resp_1", "alice") == "model"
+    await store.finish(ENDED, is_stored=False)
+    assert await store.wait_finished("resp_1", "alice", 0) == ENDED
+    with pytest.raises(StoreDisabledError):
+        await store.get("resp_1", "alice")
+    with pytest.raises(StoreDisabledError):
+        await store.delete("resp_1", "alice")
+
+
+async def test_a_deleted_response_is_not_kept_at_its_end() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    assert await store.delete("resp_1", "alice") is True
+    assert await store.watch("resp_1", "alice") == "model"
+    await store.finish(ENDED, is_stored=True)
+    assert await store.get("resp_1", "alice") is None
+    assert await store.wait_finished("resp_1", "alice", 0) == ENDED
+
+
+async def test_an_ended_response_can_be_deleted_once() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    await store.finish(ENDED, is_stored=True)
+    assert await store.delete("resp_1", "alice") is True
+    assert await store.delete("resp_1", "alice") is False
+
+
+async def test_a_response_runs_from_its_beginning_to_its_end() -> None:
+    store = make_store()
+    assert await store.watch("resp_1", "alice") is None
+    await store.begin(RUNNING, "model", is_stored=True)
+    assert await store.watch("resp_1", "alice") == "model"
+    await store.finish(ENDED, is_stored=True)
+    assert await store.watch("resp_1", "alice") is None
+
+
+async def test_who_watches_gets_the_end_whenever_it_comes() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    await store.watch("resp_1", "alice")
+    early = asyncio.create_task(store.wait_finished("resp_1", "alice", 10))
+    await asyncio.sleep(0)
+    assert not early.done()
+    await store.finish(ENDED, is_stored=True)
+    assert await early == ENDED
+    assert await store.wait_finished("resp_1", "alice", 0) == ENDED
+
+
+async def test_a_response_that_goes_on_is_waited_for_in_vain() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    await store.watch("resp_1", "alice")
+    assert await store.wait_finished("resp_1", "alice", 0) is None
+    await store.finish(ENDED, is_stored=True)
+    assert await store.wait_finished("resp_1", "alice", 0) == ENDED
+
+
+async def test_nobody_waits_for_what_nobody_watched() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    assert await store.wait_finished("resp_1", "alice", 10) is None
+    assert await store.wait_finished("resp_9", "alice", 10) is None
+
+
+async def test_another_owners_response_is_exactly_like_none() -> None:
+    store = make_store()
+    await store.begin(RUNNING, "model", is_stored=True)
+    await store.watch("resp_1", "alice")
+    assert await store.watch("resp_1", "bob") is None
+    assert await store.get("resp_1", "bob") is None
+    assert await store.delete("resp_1", "bob") is False
+    assert await store.wait_finished("resp_1", "bob", 10) is None
+    await store.finish(ENDED, is_stored=True)
+    assert await store.get("resp_1", "alice") == ENDED
+
+
+async def test_who_waits_gets_the_end_of_a_response_that_cannot_be_kept() -> None:
+    store = StoreDeployment(FullStore(ROOMY, lambda: 0.0))
+    await store.begin(RUNNING, "model", is_stored=True)
+    await store.watch("resp_1", "alice")
+    with pytest.raises(StoreError, match="the disk is full"):
+        await store.finish(ENDED, is_stored=True)
+    assert await store.wait_finished("resp_1", "alice", 0) == ENDED

@@ -1,0 +1,52 @@
+"""An error as OpenAI's clients read it."""
+
+import pytest
+
+from deployments.errors import ServiceError
+from deployments.wire.errors import STATUS, to_error_body, to_error_headers, to_status
+from tests.support.classes import all_subclasses
+
+TOLD = {
+    "InvalidRequestError": (400, "invalid_request_error", {}),
+    "AuthenticationError": (401, "authentication_error", {}),
+    "NotFoundError": (404, "not_found", {}),
+    "MethodNotAllowedError": (405, "invalid_request_error", {}),
+    "PayloadTooLargeError": (413, "invalid_request_error", {}),
+    "UnsupportedMediaTypeError": (415, "invalid_request_error", {}),
+    "TooManyRequestsError": (429, "too_many_requests", {"retry-after": "2"}),
+    "InternalError": (500, "server_error", {}),
+    "UnavailableError": (503, "server_busy", {"retry-after": "2"}),
+}
+
+
+def test_every_service_error_has_a_status() -> None:
+    assert set(STATUS) == set(all_subclasses(ServiceError))
+    assert {kind.__name__ for kind in STATUS} == set(TOLD)
+
+
+@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
+def test_an_error_has_its_status_type_and_headers(kind: type[ServiceError]) -> None:
+    error = kind("Not so.", "input[3].content[0].type", "unsupported_value")
+    body = to_error_body(error)
+    told = (to_status(error), body["error"]["type"], to_error_headers(error))
+    assert told == TOLD[kind.__name__]
+    assert body == {
+        "error": {
+            "message": "Not so.",
+            "type": TOLD[kind.__name__][1],
+            "param": "input[3].content[0].type",
+            "code": "unsupported_value",
+        }
+    }
+
+
+@pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
+def test_an_error_without_place_or_code_has_all_four_keys(kind: type[ServiceError]) -> None:
+    assert to_error_body(kind("Not so.")) == {
+        "error": {
+            "message": "Not so.",
+            "type": TOLD[kind.__name__][1],
+            "param": None,
+            "code": None,
+        }
+    }

@@ -1,0 +1,134 @@
+"""Bytes become a JSON object or an error that a caller can act on."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from deployments.errors import InvalidRequestError
+from deployments.wire.parse import parse_json_object, parse_model, to_path, to_request_error
+
+MALFORMED = {
+    "nothing": b"",
+    "a blank": b" \n",
+    "text": b"Hi",
+    "NaN": b'{"temperature":NaN}',
+    "Infinity": b'{"temperature":Infinity}',
+    "-Infinity": b'{"temperature":-Infinity}',
+    "deep arrays": b"[" * 100_000,
+    "deep objects": b'{"a":' * 100_000,
+    "deep and closed": b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a lone high surrogate": rb'{"input":"\ud83d"}',
+    "a lone low surrogate": rb'{"input":"\ude00"}',
+    "a surrogate as UTF-8": b'{"input":"\xed\xa0\xbd"}',
+    "invalid UTF-8": b'{"input":"\xff"}',
+    "UTF-16": '{"input":"Hi"}'.encode("utf-16"),
+    "a byte order mark": b'\xef\xbb\xbf{"input":"Hi"}',
+    "an integer of 5000 digits": b'{"max_output_tokens":' + b"9" * 5000 + b"}",
+    "a control character": b'{"input":"\x01"}',
+    "a trailing comma": b'{"input":"Hi",}',
+    "two values": b"{}{}",
+    "single quotes": b"{'input':'Hi'}",
+    "cut off": b'{"input":"H',
+}
+NO_OBJECT = [b"[]", b"null", b"1", b"1e400", b"true", b'"text"', b'[{"input":"Hi"}]']
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=list(MALFORMED))
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_json_object(body)
+    assert (caught.value.param, caught.value.code) == (None, "invalid_json")
+    assert caught.value.message.startswith("The body is no valid JSON: ")
+    assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize("body", NO_OBJECT, ids=bytes.decode)
+def test_what_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_json_object(body)
+    assert vars(caught.value) == {
+        "message": "The body must be a JSON object.",
+        "param": None,
+        "code": "invalid_type",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        (b" {} \r\n", {}),
+        (b'{"a":1,"b":[],"a":2}', {"a": 2, "b": []}),
+        (rb'{"a":"\ud83d\ude00\u0000"}', {"a": "😀\x00"}),
+        ('{"é":"\u2028"}'.encode(), {"é": "\u2028"}),
+        (b'{"a":9223372036854775808}', {"a": 2**63}),
+        (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", {"a": eval("[" * 100 + "]" * 100)}),
+    ],
+    ids=["blanks", "the last of two keys", "escapes", "UTF-8", "2**63", "depth 100"],
+)
+def test_json_is_read_as_it_is_meant(body: bytes, value: dict[str, Any]) -> None:
+    assert parse_json_object(body) == value
+
+
+class Inner(BaseModel):
+    size: int
+
+
+class Outer(BaseModel):
+    inner: list[Inner]
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (
+            {},
+            InvalidRequestError(
+                "Missing required parameter: 'inner'.", "inner", "missing_required_parameter"
+            ),
+        ),
+        (
+            {"inner": [{"size": 1}, {"size": []}]},
+            InvalidRequestError(
+                "Invalid value for 'inner[1].size': Input should be a valid integer.",
+                "inner[1].size",
+                "invalid_type",
+            ),
+        ),
+        (
+            {"inner": [{"size": "x"}, {"size": "y"}]},
+            InvalidRequestError(
+                "Invalid value for 'inner[0].size': Input should be a valid integer, unable to "
+                "parse string as an integer.",
+                "inner[0].size",
+                "invalid_value",
+            ),
+        ),
+    ],
+    ids=["missing", "type", "the first of two"],
+)
+def test_a_fault_is_told_with_its_place(value: dict[str, Any], error: InvalidRequestError) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_model(Outer, value)
+    assert vars(caught.value) == vars(error)
+
+
+def test_the_value_at_fault_is_not_repeated() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(dict[str, int]).validate_python({"a": "secret"})
+    assert "secret" not in to_request_error(caught.value).message
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ((), ""),
+        (("input",), "input"),
+        (("input", 3, "content", 0, "type"), "input[3].content[0].type"),
+        (("input", "<array>", 3, "content", "<text>"), "input[3].content"),
+        (("metadata", "key", "[key]"), "metadata.key"),
+        ((0, 1), "[0][1]"),
+    ],
+)
+def test_a_place_is_spelled_as_a_path(location: tuple[int | str, ...], path: str) -> None:
+    assert to_path(location) == path
