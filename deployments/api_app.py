@@ -9,6 +9,7 @@ from starlette.applications import Starlette
 from configs.settings import ApiSettings
 from deployments.handles import HandleEngineClient, HandleStoreClient
 from deployments.ingress import Ingress, make_app
+from deployments.logs import join_serve_logs
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import Ports, ResponsesService
 
@@ -17,6 +18,7 @@ class ApiDeployment:
     """A replica of the ingress: it finds the models and the store by their applications' names."""
 
     def __init__(self, settings: ApiSettings) -> None:
+        join_serve_logs()
         self._settings = settings
 
     def __serve_build_asgi_app__(self) -> Starlette:

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -43,15 +43,25 @@ class JsonReply(Response):
 
 
 class EventStreamReply(StreamingResponse):
-    """Server-sent events. Its generator is closed with it, however the exchange ends."""
+    """Server-sent events. However the exchange ends, its generator is closed, then `close` called.
 
-    def __init__(self, events: Any, headers: Mapping[str, str]) -> None:
+    `close` lets go of what stands behind the events: a generator that was never read, because the
+    client went before the first byte, cannot.
+    """
+
+    def __init__(
+        self, events: Any, headers: Mapping[str, str], close: Callable[[], Awaitable[None]]
+    ) -> None:
         own = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         super().__init__(events, headers={**own, **headers}, media_type="text/event-stream")
+        self._close = close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with aclosing(cast(Any, self.body_iterator)):
-            await super().__call__(scope, receive, send)
+        try:
+            async with aclosing(cast(Any, self.body_iterator)):
+                await super().__call__(scope, receive, send)
+        finally:
+            await self._close()
 
 
 class RequestId:
@@ -149,6 +159,8 @@ async def reply_to_error(request: Request, error: Exception) -> Response:
         logger.error(
             "request %s failed", request.state.request_id, exc_info=error, stack_info=False
         )
+    else:
+        logger.info("request %s is refused: %s", request.state.request_id, told.message)
     headers = to_error_headers(told)
     if isinstance(error, HTTPException) and error.headers:
         headers.update(error.headers)
@@ -157,21 +169,16 @@ async def reply_to_error(request: Request, error: Exception) -> Response:
 
 def to_told(error: Exception, request: Request) -> ServiceError:
     """What the caller is told of an error."""
+    path = request.scope["path"]
     match error:
-        case ServiceError():
-            return error
-        case EngineError() | StoreError():
-            return to_service_error(error)
         case HTTPException(status_code=404):
-            return NotFoundError(f"No such route: {request.method} {request.url.path}")
+            return NotFoundError(f"No such route: {request.method} {path}")
         case HTTPException(status_code=405):
-            return MethodNotAllowedError(
-                f"The route {request.url.path} does not take {request.method}."
-            )
+            return MethodNotAllowedError(f"The route {path} does not take {request.method}.")
         case HTTPException() | ClientDisconnect():
             return InvalidRequestError("The request cannot be read.")
         case _:
-            return InternalError("The server had an internal error.", None, "server_error")
+            return to_service_error(error)
 
 
 TOLD = (ServiceError, EngineError, StoreError, HTTPException, ClientDisconnect)

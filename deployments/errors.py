@@ -63,9 +63,11 @@ class InternalError(ServiceError):
     """Our fault; the cause is in the log, never in the reply."""
 
 
-def to_service_error(error: EngineError | StoreError) -> ServiceError:
-    """What a caller is told of an engine's or a store's error."""
+def to_service_error(error: Exception) -> ServiceError:
+    """What a caller is told of an error: of one that nobody expected, not a word."""
     match error:
+        case ServiceError():
+            return error
         case ContextLengthError():
             return InvalidRequestError(error.message, "input", "context_length_exceeded")
         case RequestError():
@@ -80,3 +82,5 @@ def to_service_error(error: EngineError | StoreError) -> ServiceError:
             return InternalError(error.message, None, "server_error")
         case ModelLoadError() | EngineError() | StoreError():
             return InternalError("The server could not answer this request.", None, "server_error")
+        case _:
+            return InternalError("The server had an internal error.", None, "server_error")

@@ -1,6 +1,7 @@
 """The use cases' clients over Serve handles: the only place where Ray's errors are known."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
@@ -10,11 +11,13 @@ from ray.exceptions import RayError, RayTaskError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
-from deployments.errors import UnavailableError
+from deployments.errors import InternalError, UnavailableError
 from engine.errors import EngineError
 from engine.types import EngineEvent, EngineStats, GenerateRequest, ModelCard
 from stores.errors import StoreError
 from stores.types import ResponseRecord
+
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -25,7 +28,8 @@ def own_errors(what: str) -> Iterator[None]:
     except RayTaskError as error:
         if isinstance(error.cause, EngineError | StoreError):
             raise error.cause from None
-        raise
+        logger.exception("a call to the %s failed", what)
+        raise InternalError(f"The {what} had an internal error.", None, "server_error") from error
     except (RayError, RayServeException) as error:
         raise UnavailableError(f"The {what} is away; try again soon.") from error
 

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -47,7 +48,8 @@ class Ingress:
         headers = {IGNORED: ", ".join(ignored)} if ignored else {}
         if wanted.stream:
             running = await self.responses.open(wanted, OWNER)
-            return EventStreamReply(self._write_events(running), headers)
+            close = partial(self.responses.close, running)
+            return EventStreamReply(self._write_events(running), headers, close)
         stored = await self.responses.create(wanted, OWNER)
         return JsonReply(to_body(stored), headers=headers)
 

@@ -6,6 +6,7 @@ is set first, and the process then becomes `deployments.serve_run`.
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    # Held back until the next process can end well; a mask outlives `execve`, a handler does not.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
     command = [sys.executable, "-m", "deployments.serve_run", str(path)]
     os.execve(sys.executable, command, environment)
 

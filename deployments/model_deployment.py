@@ -7,6 +7,7 @@ from pathlib import Path
 
 from configs.paths import cache_folder, find_file
 from configs.settings import ModelSettings
+from deployments.logs import join_serve_logs
 from engine.engine import EngineSettings
 from engine.errors import EngineStoppedError
 from engine.factory import ModelFiles, make_engine
@@ -22,6 +23,7 @@ class ModelDeployment:
     """
 
     def __init__(self, settings: ModelSettings) -> None:
+        join_serve_logs()
         self._engine = make_engine(to_model_files(settings), to_engine_settings(settings))
 
     async def generate(

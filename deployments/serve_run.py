@@ -40,6 +40,7 @@ from deployments.startup import (
     is_up,
 )
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SERVE_NAMESPACE = "serve"
 POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
@@ -62,9 +63,13 @@ class StopSignals:
         self._is_finished = False
 
     def install(self) -> None:
-        """Take both signals; needed again after `ray.init`, which takes SIGTERM for itself."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Take both signals, also those that `deployments.launch` has held back.
+
+        Needed again after `ray.init`, which takes SIGTERM for itself.
+        """
+        for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def interrupt(self) -> None:
         """Do from another thread what Ctrl-C does; a sleep of the main thread ends at once."""
@@ -194,10 +199,10 @@ def run_serve(path: Path) -> None:
 def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
     """Run the applications until a signal ends them; the reason where nobody asked for the end."""
     stop_signals = StopSignals(GRACE_S)
-    stop_signals.install()
     watcher = StartWatcher(serve_file, folder / "session_latest/logs/serve", stop_signals)
     is_asked = False
     try:
+        stop_signals.install()
         with own_cluster(folder, stop_signals):
             watcher.start()
             try:

@@ -7,6 +7,7 @@ from ray import serve
 
 from configs.environment import override_store_settings
 from configs.settings import StoreSettings
+from deployments.logs import join_serve_logs
 from deployments.store_deployment import StoreDeployment
 from stores.memory import MemoryResponseStore
 from stores.types import StoreBounds
@@ -16,6 +17,7 @@ class MemoryStoreDeployment(StoreDeployment):
     """The store of responses in the memory of one replica."""
 
     def __init__(self, bounds: StoreBounds) -> None:
+        join_serve_logs()
         super().__init__(MemoryResponseStore(bounds, time.monotonic))
 
 

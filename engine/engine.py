@@ -32,6 +32,9 @@ from engine.types import (
 
 logger = logging.getLogger(__name__)
 
+# Unicode normalisation composes characters: three bytes may come of nine.
+MAX_SHRINKING = 3
+
 STOPPED = "The model's engine has stopped."
 
 
@@ -67,6 +70,7 @@ class _Stream:
 
     emitted: deque[EngineEvent | EngineError] = field(default_factory=deque)
     has_news: asyncio.Event = field(default_factory=asyncio.Event)
+    is_aborted: bool = False
 
     def push(self, item: EngineEvent | EngineError) -> None:
         self.emitted.append(item)
@@ -161,15 +165,17 @@ class ThreadedEngine:
         """See `engine.types.Engine.generate`."""
         self._check_room()
         self._loop = asyncio.get_running_loop()
-        prompt = await self._loop.run_in_executor(self._prompt_pool, self._tokenize, request)
-        generation = self._make_generation(request, prompt)
-        self._check_room()
         stream = self._streams[request.generation_id] = _Stream()
         try:
-            self._commands.put(generation)
+            prompt = await self._loop.run_in_executor(self._prompt_pool, self._tokenize, request)
+            generation = self._make_generation(request, prompt)
             if self._has_stopped:
                 raise EngineStoppedError(STOPPED)
             yield (GenerationStarted(len(prompt)),)
+            if stream.is_aborted:
+                yield (GenerationFinished("abort", 0),)
+                return
+            self._commands.put(generation)
             is_finished = False
             while not is_finished:
                 events = await stream.read()
@@ -181,8 +187,12 @@ class ThreadedEngine:
 
     def abort(self, generation_id: str) -> bool:
         """See `engine.types.Engine.abort`."""
+        stream = self._streams.get(generation_id)
+        if stream is None:
+            return False
+        stream.is_aborted = True  # it may not have come to the engine's thread yet
         self._commands.put(self._abort_command(generation_id))
-        return generation_id in self._streams
+        return True
 
     def stop(self) -> None:
         """End the thread after its current step; generations that run fail."""
@@ -200,8 +210,18 @@ class ThreadedEngine:
 
     def _tokenize(self, request: GenerateRequest) -> list[int]:
         text = self._model.chat_template.render(request.messages)
+        self._check_size(text)
         token_ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
         return token_ids
+
+    def _check_size(self, text: str) -> None:
+        """Refuse by its size what cannot fit: megabytes take seconds to tokenize, others wait.
+
+        A token holds at most the bytes of the longest one, times what normalisation may shrink.
+        """
+        num_tokens = len(text.encode()) // (self._model.longest_token_bytes * MAX_SHRINKING)
+        if num_tokens >= self._model.context_length:
+            raise ContextLengthError(num_tokens, self._model.context_length)
 
     def _make_generation(self, request: GenerateRequest, prompt: list[int]) -> Generation:
         room = self._model.context_length - len(prompt)

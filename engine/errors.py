@@ -25,7 +25,7 @@ class ContextLengthError(RequestError):
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
         self.message = (
-            f"The input has {prompt_tokens} tokens, which leaves no room for output in the "
+            f"The input has at least {prompt_tokens} tokens, which leaves no room for output in the "
             f"model's context of {context_length} tokens."
         )
 

@@ -36,6 +36,10 @@ class LoadedModel:
     stop_ids: frozenset[int]
     context_length: int
 
+    @property
+    def longest_token_bytes(self) -> int:
+        return max(map(len, self.vocabulary))
+
 
 def load(
     folder: Path, dtype: DType | None, context_length: int | None, chat_template: str | None

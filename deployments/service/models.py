@@ -12,6 +12,7 @@ from engine.types import EngineStats, ModelCard
 
 logger = logging.getLogger(__name__)
 
+FRESH_S = 5.0
 ANSWER_S = 2.0  # how long an engine may take to show its card or its state
 
 
@@ -30,16 +31,19 @@ class ModelHealth:
 class ModelDirectory:
     """Learns names and aliases from the engines, so that no other place has to repeat them.
 
-    A model that has not answered yet is unknown by name; until all have answered, an unknown name
-    is "unavailable" rather than "not found".
+    A model that has never answered is unknown by name; until all have, an unknown name is
+    "unavailable" rather than "not found". A model that has answered keeps its names while its
+    replicas are away. What is known is asked again, beside the requests and never in their way,
+    when it is `FRESH_S` old: a model may have been deployed anew with other names or defaults.
     """
 
     def __init__(self, clients: Mapping[str, EngineClient]) -> None:
         """`clients` by the name of the Serve application that runs the model."""
         self._clients = clients
+        self._routes: dict[str, Route] = {}
         self._router = Router(())
-        self._silent: frozenset[str] = frozenset(clients)
-        self._refreshing = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshed_s = -FRESH_S
 
     async def find(self, name: str) -> Route:
         """The model called so.
@@ -49,12 +53,14 @@ class ModelDirectory:
             UnavailableError: where a model that has not answered may be the one.
         """
         route = self._router.find(name)
-        if route is None:
-            await self.refresh()
-            route = self._router.find(name)
+        if route is not None:
+            self._refresh_if_old()
+            return route
+        await self.refresh()
+        route = self._router.find(name)
         if route is not None:
             return route
-        if self._silent:
+        if len(self._routes) < len(self._clients):
             raise UnavailableError(
                 "Not all models are loaded yet; this name may belong to one of them.",
                 "model",
@@ -63,21 +69,32 @@ class ModelDirectory:
         raise NotFoundError(f"The model '{name}' does not exist here.", "model", "model_not_found")
 
     async def cards(self) -> list[ModelCard]:
-        """The cards of all models that answer now."""
+        """The cards of all models that have answered, in the order of the settings."""
         await self.refresh()
         return self._router.cards()
 
     async def refresh(self) -> None:
         """Ask every engine for its card. Callers that come meanwhile wait for the same answers."""
-        if self._refreshing.locked():
-            async with self._refreshing:
-                return
-        async with self._refreshing:
-            answers = await asyncio.gather(*(self._ask(name) for name in self._clients))
-            self._router = Router(route for route in answers if route is not None)
-            self._silent = frozenset(
-                name for name, route in zip(self._clients, answers, strict=True) if route is None
-            )
+        await asyncio.shield(self._start_refresh())
+
+    def _refresh_if_old(self) -> None:
+        if asyncio.get_running_loop().time() - self._refreshed_s > FRESH_S:
+            self._start_refresh()
+
+    def _start_refresh(self) -> "asyncio.Task[None]":
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
+        return self._refreshing
+
+    async def _refresh(self) -> None:
+        self._refreshed_s = asyncio.get_running_loop().time()
+        answers = await asyncio.gather(*(self._ask(name) for name in self._clients))
+        known = {
+            name: route or self._routes.get(name)
+            for name, route in zip(self._clients, answers, strict=True)
+        }
+        self._routes = {name: route for name, route in known.items() if route is not None}
+        self._router = Router(self._routes.values())
 
     async def health(self) -> list[ModelHealth]:
         return list(await asyncio.gather(*(self._check(name) for name in self._clients)))

@@ -10,7 +10,6 @@ from typing import Protocol
 from deployments.errors import (
     InternalError,
     NotFoundError,
-    ServiceError,
     UnavailableError,
     to_service_error,
 )
@@ -24,7 +23,6 @@ from deployments.translate.stream import ResponseStream
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
 from engine.types import EngineEvent
-from stores.errors import StoreError
 from stores.types import ResponseRecord
 
 logger = logging.getLogger(__name__)
@@ -93,7 +91,7 @@ class ResponsesService:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._closing: set[asyncio.Task[None]] = set()
+        self._finishing: set[asyncio.Task[ResponseEnded]] = set()
 
     async def open(self, request: CreateResponse, owner: str) -> RunningResponse:
         """Start a response: all that can be refused is refused here, before a stream's first byte.
@@ -154,19 +152,26 @@ class ResponsesService:
 
         Closing the generator, or cancelling the task that reads it, cancels the response.
         """
-        machine = running.machine
         try:
-            for event in machine.start():
+            for event in running.machine.start():
                 yield event
-            async with aclosing(running.rest), aclosing(self._drive(running)) as events:
+            async with aclosing(self._drive(running)) as events:
                 async for event in events:
                     if isinstance(event, ResponseEnded):
-                        event = await self._finish(running, event)
+                        event = await asyncio.shield(self._finish_apart(running, event))
                     yield event
         finally:
-            if not machine.has_ended:
-                machine.cancel()
-                self._finish_later(running)
+            await self.close(running)
+
+    async def close(self, running: RunningResponse) -> None:
+        """Let go of a response, whether or not its stream was ever read; again, it does nothing.
+
+        One that has not ended is cancelled.
+        """
+        if not running.machine.has_ended:
+            running.machine.cancel()
+            self._finish_apart(running, ResponseEnded(running.machine.response()))
+        await running.rest.aclose()
 
     async def retrieve(self, response_id: str, owner: str) -> StoredResponse:
         """A stored response, also while it runs.
@@ -219,47 +224,47 @@ class ResponsesService:
             raise to_service_error(error) from error
 
     async def _drive(self, running: RunningResponse) -> AsyncGenerator[StreamEvent, None]:
-        """Engine events through the state machine; an engine's error becomes a failed response."""
+        """Engine events through the state machine, to its end: any error is a failed response."""
         machine = running.machine
-        for engine_event in running.first:
-            for event in machine.feed(engine_event, self._now()):
-                yield event
         try:
+            for engine_event in running.first:
+                for event in machine.feed(engine_event, self._now()):
+                    yield event
             async for batch in running.rest:
                 for engine_event in batch:
                     for event in machine.feed(engine_event, self._now()):
                         yield event
-        except (EngineError, ServiceError) as error:
-            if machine.has_ended:
-                raise
-            logger.warning("response %s failed: %r", machine.response().response_id, error)
-            for event in machine.fail(error.message):
-                yield event
+            if not machine.has_ended:
+                raise RuntimeError("the engine's events stopped before the last one")
+        except Exception as error:
+            logger.exception("response %s failed", machine.response().response_id)
+            if not machine.has_ended:
+                for event in machine.fail(to_service_error(error).message):
+                    yield event
+
+    def _finish_apart(
+        self, running: RunningResponse, ended: ResponseEnded
+    ) -> asyncio.Task[ResponseEnded]:
+        """`_finish` in an own task, which outlives a caller that is cancelled."""
+        task = asyncio.create_task(self._finish(running, ended))
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+        return task
 
     async def _finish(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:
         """Store a response that has ended; one that was to be stored and cannot be has failed."""
+        stored = StoredResponse(ended.response, running.echo)
         try:
-            await self._ports.store.finish(self._record(running, ended.response), running.is_kept)
-        except (StoreError, ServiceError):
+            await self._ports.store.finish(to_record(stored, running.owner), running.is_kept)
+        except Exception:
             logger.exception("response %s is not stored", ended.response.response_id)
             if running.is_kept:
-                failure = ResponseFailure("server_error", "The response could not be stored.")
-                return ResponseEnded(replace(ended.response, status="failed", failure=failure))
+                return ResponseEnded(to_unstored(ended.response))
         return ended
-
-    def _finish_later(self, running: RunningResponse) -> None:
-        """Store a response whose client has gone, in an own task: the caller's is cancelled."""
-        record = self._record(running, running.machine.response())
-        task = asyncio.create_task(self._ports.store.finish(record, running.is_kept))
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
 
     async def _abort(self, model: str, response_id: str) -> None:
         route = await self._ports.models.find(model)
         await route.client.abort(response_id)
-
-    def _record(self, running: RunningResponse, response: Response) -> ResponseRecord:
-        return to_record(StoredResponse(response, running.echo), running.owner)
 
     def _now(self) -> int:
         return int(self._ports.clock())
@@ -278,4 +283,15 @@ def to_record(stored: StoredResponse, owner: str) -> ResponseRecord:
         status=response.status,
         created_at=response.created_at,
         body=encode_stored(stored),
+    )
+
+
+def to_unstored(response: Response) -> Response:
+    """A response that was to be stored and is not: whatever it was, it has failed."""
+    return replace(
+        response,
+        status="failed",
+        completed_at=None,
+        incomplete_reason=None,
+        failure=ResponseFailure("server_error", "The response could not be stored."),
     )

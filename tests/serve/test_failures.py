@@ -61,7 +61,7 @@ def test_a_killed_engine_fails_its_own_stream_alone_and_comes_back(
     server: Server, v1: openai.OpenAI
 ) -> None:
     def read(model: str) -> list[str]:
-        kinds = []
+        kinds: list[str] = []
         with v1.responses.create(
             model=model, input="Tell me a story.", stream=True, max_output_tokens=150
         ) as stream:

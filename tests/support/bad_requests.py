@@ -158,6 +158,6 @@ BAD_REQUESTS: list[BadRequest] = [
 ]
 
 
-def name_bad_request(changes: dict[str, Any]) -> str:
-    """The id of a test."""
-    return str(changes)[1:-1][:60]
+def name_changes(changes: object) -> str | None:
+    """A test's id: the changes themselves, without what stands beside them in a row."""
+    return str(changes)[1:-1][:60] if isinstance(changes, dict) else ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from engine.types import (
     ChatMessage,
     Engine,
+    EngineEvent,
     GenerateRequest,
     GenerationFinished,
     GenerationStarted,
@@ -32,7 +33,7 @@ def ask(
 
 
 async def generate(engine: Engine, request: GenerateRequest) -> Generated:
-    events = []
+    events: list[EngineEvent] = []
     async with aclosing(engine.generate(request)) as batches:
         async for batch in batches:
             events += batch

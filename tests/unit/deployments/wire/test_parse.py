@@ -62,9 +62,9 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
         (rb'{"a":"\ud83d\ude00\u0000"}', {"a": "😀\x00"}),
         ('{"é":"\u2028"}'.encode(), {"é": "\u2028"}),
         (b'{"a":9223372036854775808}', {"a": 2**63}),
-        (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}", {"a": eval("[" * 100 + "]" * 100)}),
+        (b'{"a":[[[[[[[[]]]]]]]]}', {"a": [[[[[[[[]]]]]]]]}),
     ],
-    ids=["blanks", "the last of two keys", "escapes", "UTF-8", "2**63", "depth 100"],
+    ids=["blanks", "the last of two keys", "escapes", "UTF-8", "2**63", "arrays in arrays"],
 )
 def test_json_is_read_as_it_is_meant(body: bytes, value: dict[str, Any]) -> None:
     assert parse_json_object(body) == value

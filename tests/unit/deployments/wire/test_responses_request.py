@@ -17,7 +17,7 @@ from deployments.wire.responses_request import (
     list_ignored,
 )
 from tests.support import bad_requests
-from tests.support.bad_requests import BAD_REQUESTS, GOOD, REDIRECTED, name_bad_request
+from tests.support.bad_requests import BAD_REQUESTS, GOOD, REDIRECTED, name_changes
 
 OPTIONAL = sorted(CreateResponse.model_fields.keys() - {"model"})
 NEUTRAL = [(key, value) for key, values in NOT_SERVED.items() for value in (*values, None)]
@@ -45,7 +45,7 @@ def parse(body: dict[str, Any]) -> CreateResponse:
     return request
 
 
-@pytest.mark.parametrize(("changes", "param", "code"), BAD_REQUESTS, ids=name_bad_request)
+@pytest.mark.parametrize(("changes", "param", "code"), BAD_REQUESTS, ids=name_changes)
 def test_a_bad_request_is_refused_at_its_place(
     changes: dict[str, Any], param: str, code: str
 ) -> None:
@@ -73,7 +73,7 @@ def test_null_is_the_same_as_absent(field: str) -> None:
     assert parse({**body, field: None}) == parse(body)
 
 
-@pytest.mark.parametrize("changes", AT_THE_EDGE, ids=name_bad_request)
+@pytest.mark.parametrize("changes", AT_THE_EDGE, ids=name_changes)
 def test_the_edges_of_a_range_belong_to_it(changes: dict[str, Any]) -> None:
     request = parse({**GOOD, **changes})
     assert {key: getattr(request, key) for key in changes} == changes
@@ -144,14 +144,16 @@ def test_messages_are_accepted_in_all_their_spellings() -> None:
 
 def test_what_has_no_effect_is_listed_in_a_fixed_order() -> None:
     sent = {key: {} for key in reversed(WITHOUT_EFFECT)}
-    assert list_ignored({**GOOD, **sent, "user": "me"}) == [
+    assert list_ignored({**GOOD, "text": {"verbosity": "low"}, **sent, "user": "me"}) == [
         "reasoning",
         "service_tier",
         "prompt_cache_key",
         "max_tool_calls",
         "stream_options",
+        "text.verbosity",
     ]
 
 
-def test_what_is_absent_or_null_is_not_listed() -> None:
-    assert list_ignored({**GOOD, **dict.fromkeys(WITHOUT_EFFECT)}) == []
+@pytest.mark.parametrize("text", [None, {}, {"verbosity": None}, {"format": {"type": "text"}}])
+def test_what_is_absent_or_null_is_not_listed(text: dict[str, Any] | None) -> None:
+    assert list_ignored({**GOOD, **dict.fromkeys(WITHOUT_EFFECT), "text": text}) == []

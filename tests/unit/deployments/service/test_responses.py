@@ -1,0 +1,323 @@
+"""However a response ends, its engine is let go of and the store hears of it, once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import pytest
+
+from deployments.errors import InternalError, NotFoundError, UnavailableError
+from deployments.resource.codec import decode_stored
+from deployments.resource.events import ResponseEnded, StreamEvent
+from deployments.resource.response import ResponseFailure, ResponseStatus
+from deployments.service import responses
+from deployments.service.models import ModelDirectory
+from deployments.service.responses import Ports, ResponsesService
+from deployments.store_deployment import StoreDeployment
+from deployments.wire.responses_request import CreateResponse
+from engine.errors import (
+    EngineError,
+    EngineStoppedError,
+    GenerationFailedError,
+    ModelLoadError,
+    QueueFullError,
+)
+from engine.types import GenerateRequest, GenerationFinished, GenerationStarted, TextDelta
+from stores.errors import StoreError
+from stores.memory import MemoryResponseStore
+from stores.types import ResponseRecord
+from tests.support.scripted import ScriptedEngine, Step, saying
+from tests.support.serving import ROOMY, START_S, make_ids, playing
+
+REQUEST = CreateResponse(model="scripted", input="Hi")
+STREAMED = CreateResponse(model="scripted", input="Hi", stream=True)
+BEGINNING: list[Step] = [GenerationStarted(5), TextDelta("Hel", 1)]
+
+
+@dataclass
+class ObservedStore(StoreDeployment):
+    """A store that remembers how responses ended. `hold` keeps it from taking ends until it is set."""
+
+    ends: list[ResponseRecord] = field(default_factory=list)
+    hold: asyncio.Event | None = None
+    broken: Exception | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(MemoryResponseStore(ROOMY, lambda: 0.0))
+
+    async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
+        if isinstance(self.broken, UnavailableError):
+            raise self.broken
+        return await super().begin(record, model, is_stored)
+
+    async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
+        if self.hold is not None:
+            await self.hold.wait()
+        if self.broken is not None:
+            raise self.broken
+        self.ends.append(record)
+        await super().finish(record, is_stored)
+
+    def statuses(self) -> list[ResponseStatus]:
+        return [record.status for record in self.ends]
+
+
+def make_service(
+    engine: ScriptedEngine, store: StoreDeployment, replica_wait_s: float = 60.0
+) -> ResponsesService:
+    models = ModelDirectory({"app": engine})
+    return ResponsesService(Ports(models, store, lambda: START_S, make_ids(), replica_wait_s))
+
+
+async def read(service: ResponsesService) -> list[StreamEvent]:
+    """All events of one response."""
+    running = await service.open(STREAMED, "me")
+    async with aclosing(service.stream(running)) as events:
+        return [event async for event in events]
+
+
+async def settle() -> None:
+    """Let tasks that can go on do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_response_that_is_never_read_is_cancelled_when_it_is_closed() -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
+    service = make_service(engine, store)
+    running = await service.open(STREAMED, "me")
+    await service.close(running)
+    await settle()
+    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+
+
+@pytest.mark.parametrize("num_read", range(1, 6))
+async def test_a_response_that_is_closed_after_any_event_is_cancelled(num_read: int) -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
+    service = make_service(engine, store)
+    running = await service.open(STREAMED, "me")
+    events = service.stream(running)
+    for _ in range(num_read):
+        await anext(events)
+    await events.aclose()
+    await settle()
+    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+
+
+async def test_closing_twice_or_after_the_end_changes_nothing() -> None:
+    engine, store = playing(*saying("Hello")), ObservedStore()
+    service = make_service(engine, store)
+    running = await service.open(STREAMED, "me")
+    async with aclosing(service.stream(running)) as events:
+        assert [type(event) async for event in events][-1] is ResponseEnded
+    await service.close(running)
+    await service.close(running)
+    await settle()
+    assert (engine.closed, store.statuses()) == (["resp_1"], ["completed"])
+
+
+async def test_a_task_that_is_cancelled_cancels_its_response() -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
+    task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await settle()
+    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+    stored = decode_stored(store.ends[0].body).response
+    assert [part.text for item in stored.output for part in item.content] == ["Hel"]
+
+
+async def test_a_caller_who_goes_while_its_response_is_being_stored_takes_nothing_with_it() -> None:
+    engine, store = playing(*saying("Hello")), ObservedStore(hold=asyncio.Event())
+    task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert store.hold is not None
+    store.hold.set()
+    await settle()
+    assert store.statuses() == ["completed"]
+
+
+async def test_the_end_is_stored_before_it_is_told() -> None:
+    engine, store = playing(*saying("Hello")), ObservedStore()
+    service = make_service(engine, store)
+    running = await service.open(STREAMED, "me")
+    async with aclosing(service.stream(running)) as events:
+        async for event in events:
+            assert store.statuses() == (["completed"] if isinstance(event, ResponseEnded) else [])
+
+
+async def test_a_whole_answer_in_the_first_batch_is_an_answer() -> None:
+    batch = (GenerationStarted(5), TextDelta("Hello", 1), GenerationFinished("stop", 2))
+    stored = await make_service(playing(batch), ObservedStore()).create(REQUEST, "me")
+    assert stored.response.output[0].content[0].text == "Hello"
+
+
+FAILURES: list[tuple[Exception, str]] = [
+    (GenerationFailedError("The generation failed."), "The generation failed."),
+    (EngineStoppedError("thread 7 has ended"), "The model is restarting; try again soon."),
+    (EngineError("at 0x7f00"), "The server could not answer this request."),
+    (ModelLoadError("/home/me/model"), "The server could not answer this request."),
+    (UnavailableError("The model is away."), "The model is away."),
+    (ValueError("/home/me/secret.py"), "The server had an internal error."),
+]
+
+
+@pytest.mark.parametrize(("error", "message"), FAILURES, ids=lambda e: type(e).__name__)
+async def test_a_failure_is_the_last_event_and_tells_no_more_than_a_caller_may_know(
+    error: Exception, message: str
+) -> None:
+    engine, store = playing(*BEGINNING, error), ObservedStore()
+    *_, last = await read(make_service(engine, store))
+    assert isinstance(last, ResponseEnded)
+    assert last.response.status == "failed"
+    assert last.response.failure == ResponseFailure("server_error", message)
+    assert (engine.closed, store.statuses()) == (["resp_1"], ["failed"])
+
+
+@pytest.mark.parametrize(("error", "message"), FAILURES, ids=lambda e: type(e).__name__)
+async def test_a_failure_is_raised_to_a_caller_who_waits_for_the_whole(
+    error: Exception, message: str
+) -> None:
+    store = ObservedStore()
+    with pytest.raises(InternalError) as caught:
+        await make_service(playing(*BEGINNING, error), store).create(REQUEST, "me")
+    assert (caught.value.message, caught.value.code) == (message, "server_error")
+    assert store.statuses() == ["failed"]
+
+
+async def test_an_engine_that_falls_silent_without_an_end_has_failed() -> None:
+    store = ObservedStore()
+    *_, last = await read(make_service(playing(*BEGINNING), store))
+    assert isinstance(last, ResponseEnded)
+    assert last.response.failure == ResponseFailure(
+        "server_error", "The server had an internal error."
+    )
+    assert store.statuses() == ["failed"]
+
+
+@pytest.mark.parametrize("error", [StoreError("full"), UnavailableError("away")], ids=repr)
+async def test_a_response_that_cannot_be_stored_has_failed(error: Exception) -> None:
+    store = ObservedStore()
+    service = make_service(playing(*saying("Hello")), store)
+    running = await service.open(STREAMED, "me")
+    store.broken = error
+    async with aclosing(service.stream(running)) as events:
+        *_, last = [event async for event in events]
+    assert isinstance(last, ResponseEnded)
+    assert (last.response.status, last.response.completed_at) == ("failed", None)
+    assert last.response.failure == ResponseFailure(
+        "server_error", "The response could not be stored."
+    )
+
+
+async def test_a_response_that_need_not_be_stored_does_not_need_the_store() -> None:
+    store = ObservedStore(broken=StoreError("full"))
+    request = CreateResponse(model="scripted", input="Hi", store=False)
+    stored = await make_service(playing(*saying("Hello")), store).create(request, "me")
+    assert stored.response.status == "completed"
+
+
+async def test_a_cancelled_response_that_cannot_be_stored_is_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = ObservedStore()
+    service = make_service(playing(*BEGINNING, asyncio.Event()), store)
+    running = await service.open(STREAMED, "me")
+    store.broken = StoreError("the disk is full")
+    await service.close(running)
+    await settle()
+    assert caplog.messages == ["response resp_1 is not stored"]
+    assert "the disk is full" in caplog.text
+
+
+async def test_a_store_that_is_away_lets_nothing_begin() -> None:
+    engine = playing(*BEGINNING, asyncio.Event())
+    store = ObservedStore(broken=UnavailableError("The store is away."))
+    with pytest.raises(UnavailableError, match="The store is away"):
+        await make_service(engine, store).open(STREAMED, "me")
+    assert engine.closed == ["resp_1"]
+
+
+async def test_a_model_that_does_not_begin_in_time_is_not_ready() -> None:
+    engine, store = playing(asyncio.Event()), ObservedStore()
+    with pytest.raises(UnavailableError, match="The model is not ready; try again soon."):
+        await make_service(engine, store, replica_wait_s=0).open(STREAMED, "me")
+    assert (engine.closed, store.ends) == (["resp_1"], [])
+
+
+async def test_a_request_that_the_engine_refuses_leaves_no_trace() -> None:
+    engine, store = playing(QueueFullError(3)), ObservedStore()
+    service = make_service(engine, store)
+    with pytest.raises(Exception, match="All 3 places"):
+        await service.open(REQUEST, "me")
+    with pytest.raises(NotFoundError):
+        await service.retrieve("resp_1", "me")
+
+
+UseCase = Callable[[ResponsesService, str, str], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    "use_case",
+    [ResponsesService.retrieve, ResponsesService.delete, ResponsesService.cancel],
+    ids=["retrieve", "delete", "cancel"],
+)
+async def test_another_owners_response_is_exactly_like_none(use_case: UseCase) -> None:
+    service = make_service(playing(*BEGINNING, asyncio.Event()), ObservedStore())
+    running = await service.open(STREAMED, "me")
+    for response_id, owner in (("resp_1", "you"), ("resp_9", "me")):
+        with pytest.raises(NotFoundError) as caught:
+            await use_case(service, response_id, owner)
+        assert vars(caught.value) == {
+            "message": f"Response with id '{response_id}' not found.",
+            "param": "response_id",
+            "code": "not_found",
+        }
+    await service.close(running)
+
+
+@pytest.fixture
+async def stuck() -> AsyncIterator[ResponsesService]:
+    """A service whose only response, `resp_1`, does not heed an abort."""
+
+    class Deaf(ScriptedEngine):
+        async def abort(self, generation_id: str) -> bool:
+            return True
+
+    service = make_service(Deaf(lambda _: [*BEGINNING, asyncio.Event()]), ObservedStore())
+    running = await service.open(STREAMED, "me")
+    yield service
+    await service.close(running)
+
+
+async def test_a_response_that_does_not_stop_in_time_is_told(
+    stuck: ResponsesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(responses, "CANCEL_S", 0)
+    with pytest.raises(UnavailableError) as caught:
+        await stuck.cancel("resp_1", "me")
+    assert caught.value.code == "cancel_timeout"
+
+
+async def test_a_running_response_that_is_deleted_is_stopped_and_not_kept() -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
+    service = make_service(engine, store)
+    task = asyncio.create_task(service.create(REQUEST, "me"))
+    await settle()
+    await service.delete("resp_1", "me")
+    assert (await task).response.status == "cancelled"
+    with pytest.raises(NotFoundError):
+        await service.retrieve("resp_1", "me")
+
+
+async def test_the_generation_is_called_as_the_response_is() -> None:
+    engine = playing(*saying("Hello"))
+    stored = await make_service(engine, ObservedStore()).create(REQUEST, "me")
+    asked: GenerateRequest = engine.requests[0]
+    assert asked.generation_id == stored.response.response_id == "resp_1"

@@ -1,0 +1,192 @@
+"""A request becomes what the engine is asked and what the response repeats."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from deployments.errors import InvalidRequestError
+from deployments.resource.response import RequestEcho
+from deployments.translate.request import to_chat_messages, to_echo, to_generate_request
+from deployments.wire.parse import parse_model
+from deployments.wire.responses_request import CreateResponse
+from engine.types import ChatMessage, GenerateRequest, SamplingParams
+from tests.support.scripted import CARD
+
+LIMITED = replace(CARD, default_max_tokens=300)
+
+
+def request(**fields: Any) -> CreateResponse:
+    return parse_model(CreateResponse, {"model": "scripted", **fields})
+
+
+def test_a_text_is_a_turn_of_the_user_with_the_models_defaults() -> None:
+    assert to_generate_request(request(input="Hi"), CARD, "resp_1") == GenerateRequest(
+        "resp_1", (ChatMessage("user", "Hi"),), SamplingParams(0.7, 0.9), max_tokens=None
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "sampling"),
+    [
+        ({"temperature": 0}, SamplingParams(0, 0.9)),
+        ({"top_p": 0.0}, SamplingParams(0.7, 0.0)),
+        ({"temperature": 2, "top_p": 1}, SamplingParams(2, 1)),
+        ({"temperature": None, "top_p": None}, SamplingParams(0.7, 0.9)),
+    ],
+)
+def test_what_a_request_says_of_sampling_beats_the_card(
+    fields: dict[str, Any], sampling: SamplingParams
+) -> None:
+    asked = to_generate_request(request(input="Hi", **fields), CARD, "resp_1")
+    assert asked.sampling == sampling
+
+
+@pytest.mark.parametrize(("sent", "limit"), [(None, 300), (1, 1), (301, 301), (2**63, 2**63)])
+def test_the_most_tokens_are_the_requests_else_the_models(sent: int | None, limit: int) -> None:
+    wanted = request(input="Hi", max_output_tokens=sent)
+    assert to_generate_request(wanted, LIMITED, "resp_1").max_tokens == limit
+    assert to_echo(wanted, LIMITED, is_stored=True).max_output_tokens == limit
+
+
+def test_instructions_come_first() -> None:
+    items = [{"role": "system", "content": "Rhyme."}, {"role": "user", "content": "Hi"}]
+    assert to_chat_messages(request(instructions="Sing.", input=items)) == (
+        ChatMessage("system", "Sing."),
+        ChatMessage("system", "Rhyme."),
+        ChatMessage("user", "Hi"),
+    )
+
+
+@pytest.mark.parametrize("instructions", [None, ""])
+def test_without_instructions_nothing_comes_first(instructions: str | None) -> None:
+    assert to_chat_messages(request(instructions=instructions, input="Hi")) == (
+        ChatMessage("user", "Hi"),
+    )
+
+
+def test_every_role_has_its_turn_and_a_developer_speaks_as_the_system() -> None:
+    roles = ["developer", "user", "assistant", "system"]
+    items = [{"role": role, "content": role} for role in roles]
+    assert to_chat_messages(request(input=items)) == (
+        ChatMessage("system", "developer"),
+        ChatMessage("user", "user"),
+        ChatMessage("assistant", "assistant"),
+        ChatMessage("system", "system"),
+    )
+
+
+def test_parts_of_any_spelling_are_joined_with_line_ends() -> None:
+    parts = [
+        {"type": "input_text", "text": "a"},
+        {"type": "output_text", "text": ""},
+        {"type": "text", "text": "b\n"},
+    ]
+    items = [{"role": "user", "content": parts}, {"role": "assistant", "content": []}]
+    assert to_chat_messages(request(input=items)) == (
+        ChatMessage("user", "a\n\nb\n"),
+        ChatMessage("assistant", ""),
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"input": None},
+        {"input": ""},
+        {"input": " \n\t\u3000"},
+        {"input": []},
+        {"input": [{"role": "user", "content": ""}]},
+        {"input": [{"role": "user", "content": []}, {"role": "system", "content": " "}]},
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "\n"}]}]},
+        {"input": " ", "instructions": " "},
+    ],
+    ids=str,
+)
+def test_a_request_that_says_nothing_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        to_generate_request(request(**fields), CARD, "resp_1")
+    assert vars(caught.value) == {
+        "message": "The request has no effective input: give 'input' or 'instructions' some text.",
+        "param": "input",
+        "code": "missing_required_parameter",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "messages"),
+    [
+        ({"instructions": "Sing."}, [ChatMessage("system", "Sing.")]),
+        (
+            {"instructions": "Sing.", "input": " "},
+            [ChatMessage("system", "Sing."), ChatMessage("user", " ")],
+        ),
+        (
+            {"input": [{"role": "assistant", "content": "Hi"}]},
+            [ChatMessage("assistant", "Hi")],
+        ),
+    ],
+    ids=str,
+)
+def test_one_word_anywhere_is_an_input(fields: dict[str, Any], messages: list[ChatMessage]) -> None:
+    asked = to_generate_request(request(**fields), CARD, "resp_1")
+    assert asked.messages == tuple(messages)
+
+
+def test_a_response_repeats_the_defaults_in_force() -> None:
+    assert to_echo(request(input="Hi"), CARD, is_stored=True) == RequestEcho(
+        temperature=0.7,
+        top_p=0.9,
+        is_stored=True,
+        instructions=None,
+        max_output_tokens=None,
+        max_tool_calls=None,
+        metadata=None,
+        parallel_tool_calls=True,
+        prompt_cache_key=None,
+        reasoning=None,
+        safety_identifier=None,
+        service_tier="default",
+        tool_choice="auto",
+        user=None,
+        verbosity=None,
+    )
+
+
+def test_a_response_repeats_what_was_sent() -> None:
+    sent = request(
+        input="Hi",
+        instructions="Sing.",
+        temperature=0.0,
+        top_p=1.0,
+        max_output_tokens=7,
+        max_tool_calls=3,
+        metadata={"k": "v"},
+        parallel_tool_calls=False,
+        prompt_cache_key="key",
+        reasoning={"effort": "low"},
+        safety_identifier="safe",
+        service_tier="flex",
+        store=True,
+        text={"format": {"type": "text"}, "verbosity": "low"},
+        tool_choice="none",
+        user="me",
+    )
+    assert to_echo(sent, CARD, is_stored=False) == RequestEcho(
+        temperature=0.0,
+        top_p=1.0,
+        is_stored=False,
+        instructions="Sing.",
+        max_output_tokens=7,
+        max_tool_calls=3,
+        metadata={"k": "v"},
+        parallel_tool_calls=False,
+        prompt_cache_key="key",
+        reasoning={"effort": "low", "summary": None},
+        safety_identifier="safe",
+        service_tier="flex",
+        tool_choice="none",
+        user="me",
+        verbosity="low",
+    )

@@ -1,0 +1,201 @@
+"""A response and its events as `/v1` spells them."""
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from deployments.resource.events import (
+    ItemAdded,
+    ItemDone,
+    OutputTextDelta,
+    OutputTextDone,
+    PartAdded,
+    PartDone,
+    ResponseCreated,
+    ResponseEnded,
+    ResponseInProgress,
+    StreamEvent,
+)
+from deployments.resource.response import (
+    MessageItem,
+    OutputText,
+    RequestEcho,
+    Response,
+    ResponseFailure,
+    ResponseStatus,
+    StoredResponse,
+    Usage,
+)
+from deployments.wire.responses import ResponseEventWriter, to_body
+from tests.support.resources import (
+    CONTRACT_FIELDS,
+    make_message,
+    make_part,
+    make_resource,
+    make_usage,
+)
+
+BEGUN = Response("resp_1", 1_700_000_000, "in_progress", "scripted")
+ECHO = RequestEcho(temperature=0.7, top_p=0.9, is_stored=True)
+ITEM = MessageItem("msg_1", "completed", (OutputText("Hello"),))
+EVENTS: list[tuple[StreamEvent, str, dict[str, Any]]] = [
+    (ResponseCreated(BEGUN), "response.created", {"response": make_resource()}),
+    (ResponseInProgress(BEGUN), "response.in_progress", {"response": make_resource()}),
+    (
+        ItemAdded(2, MessageItem("msg_1", "in_progress", ())),
+        "response.output_item.added",
+        {"output_index": 2, "item": make_message(status="in_progress")},
+    ),
+    (
+        PartAdded("msg_1", 2, 3, OutputText("")),
+        "response.content_part.added",
+        {"item_id": "msg_1", "output_index": 2, "content_index": 3, "part": make_part("")},
+    ),
+    (
+        OutputTextDelta("msg_1", 2, 3, "Hel"),
+        "response.output_text.delta",
+        {
+            "item_id": "msg_1",
+            "output_index": 2,
+            "content_index": 3,
+            "delta": "Hel",
+            "logprobs": [],
+        },
+    ),
+    (
+        OutputTextDone("msg_1", 2, 3, "Hello"),
+        "response.output_text.done",
+        {
+            "item_id": "msg_1",
+            "output_index": 2,
+            "content_index": 3,
+            "text": "Hello",
+            "logprobs": [],
+        },
+    ),
+    (
+        PartDone("msg_1", 2, 3, OutputText("Hello")),
+        "response.content_part.done",
+        {"item_id": "msg_1", "output_index": 2, "content_index": 3, "part": make_part("Hello")},
+    ),
+    (
+        ItemDone(2, ITEM),
+        "response.output_item.done",
+        {"output_index": 2, "item": make_message("Hello")},
+    ),
+]
+ENDS = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "cancelled": "response.incomplete",
+    "failed": "response.failed",
+}
+
+
+def test_a_response_that_has_begun_has_all_fields() -> None:
+    body = to_body(StoredResponse(BEGUN, ECHO))
+    assert body == make_resource()
+    assert body.keys() == CONTRACT_FIELDS | {"output_text"}
+
+
+def test_a_response_that_has_ended_says_how() -> None:
+    response = Response(
+        response_id="resp_1",
+        created_at=1_700_000_000,
+        status="incomplete",
+        model="scripted",
+        output=(
+            MessageItem("msg_1", "completed", (OutputText("Hel"), OutputText("lo"))),
+            MessageItem("msg_2", "incomplete", (OutputText(" you"),)),
+        ),
+        usage=Usage(5, 6, cached_tokens=3, reasoning_tokens=2),
+        completed_at=1_700_000_009,
+        failure=ResponseFailure("server_error", "Out of memory."),
+        incomplete_reason="max_output_tokens",
+    )
+    assert to_body(StoredResponse(response, ECHO)) == make_resource(
+        status="incomplete",
+        completed_at=1_700_000_009,
+        output=[
+            make_message("Hel", "lo"),
+            make_message(" you", item_id="msg_2", status="incomplete"),
+        ],
+        output_text="Hello you",
+        usage=make_usage(5, 6, cached=3, reasoning=2),
+        error={"code": "server_error", "message": "Out of memory."},
+        incomplete_details={"reason": "max_output_tokens"},
+    )
+
+
+def test_a_response_repeats_its_request() -> None:
+    echo = RequestEcho(
+        temperature=0.0,
+        top_p=1.0,
+        is_stored=False,
+        instructions="Sing.",
+        max_output_tokens=7,
+        max_tool_calls=3,
+        metadata={"k": "v"},
+        parallel_tool_calls=False,
+        prompt_cache_key="key",
+        reasoning={"effort": "low", "summary": None},
+        safety_identifier="safe",
+        service_tier="flex",
+        tool_choice="none",
+        user="me",
+        verbosity="low",
+    )
+    assert to_body(StoredResponse(BEGUN, echo)) == make_resource(
+        temperature=0.0,
+        top_p=1.0,
+        store=False,
+        instructions="Sing.",
+        max_output_tokens=7,
+        max_tool_calls=3,
+        metadata={"k": "v"},
+        parallel_tool_calls=False,
+        prompt_cache_key="key",
+        reasoning={"effort": "low", "summary": None},
+        safety_identifier="safe",
+        service_tier="flex",
+        tool_choice="none",
+        user="me",
+        text={"format": {"type": "text"}, "verbosity": "low"},
+    )
+
+
+def read(event: bytes) -> tuple[str, dict[str, Any]]:
+    """The name and the data of one event's bytes."""
+    name, data, *rest = event.decode().split("\n")
+    assert rest == ["", ""]
+    return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+@pytest.mark.parametrize(("event", "name", "fields"), EVENTS, ids=[e[1] for e in EVENTS])
+def test_an_event_is_written_as(event: StreamEvent, name: str, fields: dict[str, Any]) -> None:
+    written = read(ResponseEventWriter(ECHO).write(event))
+    assert written == (name, {"type": name, "sequence_number": 0, **fields})
+
+
+def test_the_examples_are_all_events() -> None:
+    assert {type(event) for event, _, _ in EVENTS} | {ResponseEnded} == set(get_args(StreamEvent))
+    assert set(ENDS) | {"in_progress"} == set(get_args(ResponseStatus))
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_the_terminal_event_says_how_a_response_ended(status: ResponseStatus) -> None:
+    ended = Response("resp_1", 1_700_000_000, status, "scripted", (ITEM,))
+    terminal, done, end = ResponseEventWriter(ECHO).write(ResponseEnded(ended)).split(b"\n\n")
+    resource = make_resource(status=status, output=[make_message("Hello")], output_text="Hello")
+    assert read(terminal + b"\n\n") == (
+        ENDS[status],
+        {"type": ENDS[status], "sequence_number": 0, "response": resource},
+    )
+    assert (done, end) == (b"data: [DONE]", b"")
+
+
+def test_events_are_numbered_in_the_order_of_writing() -> None:
+    writer = ResponseEventWriter(ECHO)
+    numbers = [read(writer.write(event))[1]["sequence_number"] for event, _, _ in EVENTS]
+    assert numbers == list(range(len(EVENTS)))
