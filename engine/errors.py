@@ -18,15 +18,18 @@ class RequestError(EngineError):
 
 
 class ContextLengthError(RequestError):
-    """The prompt leaves no room in the model's context for a single token of output."""
+    """The prompt leaves no room in the model's context for a single token of output.
+
+    `prompt_tokens` may be a lower bound: what is far too long is not tokenized to its end.
+    """
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         Exception.__init__(self, prompt_tokens, context_length)
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
         self.message = (
-            f"The input has at least {prompt_tokens} tokens, which leaves no room for output in the "
-            f"model's context of {context_length} tokens."
+            f"The input of {prompt_tokens} tokens or more leaves no room for output in the model's "
+            f"context of {context_length} tokens."
         )
 
 

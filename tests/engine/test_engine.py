@@ -244,3 +244,23 @@ async def test_a_model_without_a_template_refuses_messages(tmp_path: Path) -> No
     with pytest.raises(ChatTemplateError):
         await generate(engine, ask("g", "hello"))
     engine.stop()
+
+
+async def test_a_prompt_of_megabytes_is_refused_without_being_tokenized(
+    tiny: ThreadedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny._model.tokenizer, "encode", None)
+    with pytest.raises(ContextLengthError):
+        await anext(tiny.generate(ask("g", "word " * 1_000_000)))
+    tiny.stop()
+
+
+async def test_an_abort_before_the_prompt_is_tokenized_holds(tiny: ThreadedEngine) -> None:
+    stream = tiny.generate(ask("g", "hello", None))
+    first = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)  # now it waits for its tokens
+    assert tiny.abort("g")
+    assert isinstance((await first)[0], GenerationStarted)
+    assert [batch async for batch in stream][-1][-1] == GenerationFinished("abort", 0)
+    assert tiny.stats().admitted == 0
+    tiny.stop()

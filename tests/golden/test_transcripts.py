@@ -128,9 +128,7 @@ def replaying(transcript: bytes) -> AsyncOpenAI:
                 yield transcript[start : start + 7]
 
     def reply(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(
-            200, headers={"content-type": "text/event-stream"}, stream=Pieces()
-        )
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces())
 
     client = httpx2.AsyncClient(transport=httpx2.MockTransport(reply))
     return AsyncOpenAI(base_url="http://antiphon.test/v1", api_key="none", http_client=client)

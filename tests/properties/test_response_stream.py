@@ -75,7 +75,9 @@ def cuttings(draw: st.DrawFn, text: str) -> tuple[str, ...]:
     return tuple(text[a:b] for a, b in itertools.pairwise(bounds) if a < b <= len(text))
 
 
-TEXTS = st.text(max_size=40) | st.sampled_from(["é🙂👩‍👩‍👧\u2028", "\n\n", '"}\n\ndata: [DONE]\n\n'])
+TEXTS = st.text(max_size=40) | st.sampled_from(
+    ["é🙂👩‍👩‍👧\u2028", "\n\n", '"}\n\ndata: [DONE]\n\n']
+)
 
 
 @st.composite

@@ -64,7 +64,7 @@ def test_a_value_survives_pickling(value: object) -> None:
 
 def test_errors_of_a_request_say_its_numbers() -> None:
     assert ContextLengthError(1200, 1000).message == (
-        "The input has 1200 tokens, which leaves no room for output in the model's context of "
+        "The input of 1200 tokens or more leaves no room for output in the model's context of "
         "1000 tokens."
     )
     assert QueueFullError(64).message == (
