@@ -10,16 +10,18 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 import click
+import psutil
 import ray
 import yaml
 from pydantic import ValidationError
@@ -44,51 +46,72 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SERVE_NAMESPACE = "serve"
 POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
-GRACE_S = 8.0
+GRACE_S = 7.0
+INSIST_S = 1.0
+LEFTOVER_WAIT_S = 2.0
 ANSWER_TIMEOUT_S = 300.0
 
 
 class StopSignals:
     """Makes SIGINT and SIGTERM end the main thread's work by KeyboardInterrupt, and only that work.
 
-    The first asks Serve to shut down gracefully. The second, from a person or from the timer that
-    the first one starts, cuts that short. After `finish` signals are ignored: what follows is
-    bounded, and interrupting it would leave processes behind.
+    The first asks Serve to shut down gracefully. The second cuts that short; it comes from a person,
+    or after `grace_s` from here. Since libraries swallow a KeyboardInterrupt now and then, more
+    follow until `finish` is called. From then on signals are ignored: what is left to do is bounded,
+    and interrupting it would leave processes behind.
+
+    A signal reaches a socket as well as its handler, so none is missed while `ray.init` has a
+    handler of its own for SIGTERM.
     """
 
     def __init__(self, grace_s: float) -> None:
         self.asked = threading.Event()
-        self._timer = threading.Timer(grace_s, self.interrupt)
-        self._timer.daemon = True
-        self._is_finished = False
+        self._grace_s = grace_s
+        self._is_finished = threading.Event()
+        self._numbers, self._wakeup = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._thread = threading.Thread(target=self._insist, name="stop-signals", daemon=True)
 
     def install(self) -> None:
-        """Take both signals, also those that `deployments.launch` has held back.
+        """Take both signals, also those that `deployments.launch` has held back."""
+        self._thread.start()
+        signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
+        self.take_handlers()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
-        Needed again after `ray.init`, which takes SIGTERM for itself.
+    def take_handlers(self) -> None:
+        """Be the one who answers; raise where a signal came while somebody else was.
+
+        Raises:
+            KeyboardInterrupt: where a stop has been asked for.
         """
         for number in STOP_SIGNALS:
             signal.signal(number, self._on_signal)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        if self.asked.is_set():
+            raise KeyboardInterrupt
 
     def interrupt(self) -> None:
         """Do from another thread what Ctrl-C does; a sleep of the main thread ends at once."""
         main_thread = threading.main_thread().ident
-        if main_thread is not None and not self._is_finished:
+        if main_thread is not None:
             signal.pthread_kill(main_thread, signal.SIGINT)
 
     def finish(self) -> None:
         """Ignore all further signals."""
-        self._is_finished = True
-        self._timer.cancel()
+        self._is_finished.set()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._is_finished:
-            return
-        if not self.asked.is_set():
-            self.asked.set()
-            self._timer.start()
-        raise KeyboardInterrupt
+        if not self._is_finished.is_set():
+            raise KeyboardInterrupt
+
+    def _insist(self) -> None:
+        while self._numbers.recv(1)[0] not in STOP_SIGNALS:
+            pass
+        self.asked.set()
+        wait_s = self._grace_s
+        while not self._is_finished.wait(wait_s):
+            self.interrupt()
+            wait_s = INSIST_S
 
 
 class StartWatcher:
@@ -183,11 +206,25 @@ def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
             logging_level=logging.WARNING,
             _temp_dir=str(folder),
         )
-        stop_signals.install()
+        stop_signals.take_handlers()
         yield
     finally:
         stop_signals.finish()
+        processes = psutil.Process().children(recursive=True)
         ray.shutdown(wait_for_processes=True)
+        end_processes(processes)
+
+
+def end_processes(processes: list[psutil.Process]) -> None:
+    """Kill what is left of a cluster.
+
+    A raylet that is stopped while it starts is killed before it has ended its own children.
+    """
+    _, alive = psutil.wait_procs(processes, timeout=LEFTOVER_WAIT_S)
+    for process in alive:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=LEFTOVER_WAIT_S)
 
 
 def run_serve(path: Path) -> None:
@@ -200,7 +237,6 @@ def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
     """Run the applications until a signal ends them; the reason where nobody asked for the end."""
     stop_signals = StopSignals(GRACE_S)
     watcher = StartWatcher(serve_file, folder / "session_latest/logs/serve", stop_signals)
-    is_asked = False
     try:
         stop_signals.install()
         with own_cluster(folder, stop_signals):
@@ -209,12 +245,11 @@ def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
                 run_serve(serve_file.path)
             finally:
                 watcher.join()
-    except (KeyboardInterrupt, click.Abort):
-        is_asked = True
-    except SystemExit as error:
-        # While it starts, Ray answers SIGTERM by exiting with the signal's number.
-        is_asked = stop_signals.asked.is_set() or error.code == signal.SIGTERM
-    return watcher.failure or (None if is_asked else "Serve has ended by itself")
+    except (KeyboardInterrupt, click.Abort, SystemExit):
+        was_asked = stop_signals.asked.is_set()
+    else:
+        was_asked = False
+    return watcher.failure or (None if was_asked else "Serve has ended by itself")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,11 +12,11 @@ KEYS = [(response_id, owner) for owner in ("alice", "bob") for response_id in "a
 STATUSES: st.SearchStrategy[RecordStatus] = st.sampled_from(
     ("completed", "incomplete", "failed", "cancelled", "in_progress")
 )
-BODIES = st.builds(str.__mul__, st.sampled_from(["x", "é"]), st.sampled_from([0, 0, 1, 200, 600]))
+BODIES = st.builds(str.__mul__, st.sampled_from(["x", "é"]), st.sampled_from([0, 0, 1, 10, 40]))
 BOUNDS = st.builds(
     StoreBounds,
     max_entries=st.integers(1, 4),
-    max_bytes=st.sampled_from([10_000, 10_000, 2500, 1200, 550, 0]),
+    max_bytes=st.sampled_from([10_000, 10_000, 1600, 1080, 540, 0]),
     ttl_s=st.sampled_from([0, 5]),
 )
 
