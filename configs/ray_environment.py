@@ -117,8 +117,13 @@ def make_private_folder(path: Path) -> None:
     Raises:
         SettingsError: where the folder is another user's, or open to others.
     """
-    path.mkdir(mode=0o700, exist_ok=True)
-    status = path.lstat()
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise SettingsError(
+            f"cannot make the folder {path}: {error.strerror}; set RAY_TMPDIR to another"
+        ) from error
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise SettingsError(f"{path} is not a folder of this user alone: set RAY_TMPDIR to another")
 

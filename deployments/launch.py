@@ -17,6 +17,7 @@ from configs.ray_environment import prepare_ray_environment
 from configs.serve_file import ServeFile, load_serve_file
 from configs.settings import ModelSettings
 from deployments.probe import check_port
+from deployments.stop_signals import STOP_SIGNALS
 from engine.errors import ModelLoadError
 from engine.precision import choose_conversion_dtype
 from engine.sources import parse_source, resolve_source
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     # Held back until the next process can end well; a mask outlives `execve`, a handler does not.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     command = [sys.executable, "-m", "deployments.serve_run", str(path)]
     os.execve(sys.executable, command, environment)
 

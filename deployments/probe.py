@@ -103,7 +103,8 @@ def fetch_json(url: str, timeout_s: float, body: dict[str, Any] | None = None) -
         with opener.open(request, timeout=timeout_s) as reply:
             return json.load(reply)
     except urllib.error.HTTPError as error:
-        raise NoAnswerError(describe_reply(error.code, error.read())) from error
+        with error:
+            raise NoAnswerError(describe_reply(error.code, error.read())) from error
     except TimeoutError as error:
         raise NoAnswerError(f"no reply within {timeout_s:.0f} s") from error
     except (OSError, ValueError) as error:

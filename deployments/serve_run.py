@@ -9,8 +9,6 @@ import argparse
 import logging
 import os
 import shutil
-import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -18,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
 
 import click
 import psutil
@@ -41,77 +38,14 @@ from deployments.startup import (
     format_ready,
     is_up,
 )
+from deployments.stop_signals import StopSignals
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SERVE_NAMESPACE = "serve"
 POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
 GRACE_S = 7.0
-INSIST_S = 1.0
 LEFTOVER_WAIT_S = 2.0
 ANSWER_TIMEOUT_S = 300.0
-
-
-class StopSignals:
-    """Makes SIGINT and SIGTERM end the main thread's work by KeyboardInterrupt, and only that work.
-
-    The first asks Serve to shut down gracefully. The second cuts that short; it comes from a person,
-    or after `grace_s` from here. Since libraries swallow a KeyboardInterrupt now and then, more
-    follow until `finish` is called. From then on signals are ignored: what is left to do is bounded,
-    and interrupting it would leave processes behind.
-
-    A signal reaches a socket as well as its handler, so none is missed while `ray.init` has a
-    handler of its own for SIGTERM.
-    """
-
-    def __init__(self, grace_s: float) -> None:
-        self.asked = threading.Event()
-        self._grace_s = grace_s
-        self._is_finished = threading.Event()
-        self._numbers, self._wakeup = socket.socketpair()
-        self._wakeup.setblocking(False)
-        self._thread = threading.Thread(target=self._insist, name="stop-signals", daemon=True)
-
-    def install(self) -> None:
-        """Take both signals, also those that `deployments.launch` has held back."""
-        self._thread.start()
-        signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        self.take_handlers()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-
-    def take_handlers(self) -> None:
-        """Be the one who answers; raise where a signal came while somebody else was.
-
-        Raises:
-            KeyboardInterrupt: where a stop has been asked for.
-        """
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._on_signal)
-        if self.asked.is_set():
-            raise KeyboardInterrupt
-
-    def interrupt(self) -> None:
-        """Do from another thread what Ctrl-C does; a sleep of the main thread ends at once."""
-        main_thread = threading.main_thread().ident
-        if main_thread is not None:
-            signal.pthread_kill(main_thread, signal.SIGINT)
-
-    def finish(self) -> None:
-        """Ignore all further signals."""
-        self._is_finished.set()
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_finished.is_set():
-            raise KeyboardInterrupt
-
-    def _insist(self) -> None:
-        while self._numbers.recv(1)[0] not in STOP_SIGNALS:
-            pass
-        self.asked.set()
-        wait_s = self._grace_s
-        while not self._is_finished.wait(wait_s):
-            self.interrupt()
-            wait_s = INSIST_S
 
 
 class StartWatcher:
@@ -122,7 +56,6 @@ class StartWatcher:
         self._serve_file = serve_file
         self._logs = logs
         self._stop_signals = stop_signals
-        self._started_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="start-watcher", daemon=True)
 
     def start(self) -> None:
@@ -162,7 +95,8 @@ class StartWatcher:
             models = first_answers(self._serve_file, ANSWER_TIMEOUT_S)
         except NoAnswerError as error:
             return str(error)
-        elapsed_s = time.monotonic() - self._started_s
+        # The process is the one that `deployments.launch` began in, so this counts its part too.
+        elapsed_s = time.time() - psutil.Process().create_time()
         sys.stdout.write(format_ready(self._serve_file, models, elapsed_s, str(self._logs)))
         sys.stdout.flush()
         return None

@@ -93,15 +93,19 @@ def find_shortage(message: str) -> str | None:
 def find_cause(message: str) -> str:
     """The errors at the end of Serve's message, the last one raised first, without their frames."""
     preamble, *blocks = FRAMES_FOLLOW.split(COLOUR.sub("", message))
-    if not blocks:
-        return describe_plain(preamble)
+    cause = describe_errors(blocks) if blocks else describe_plain(preamble)
+    return cause[:MAX_CAUSE_CHARACTERS] or "Serve gives no reason"
+
+
+def describe_errors(blocks: Iterable[str]) -> str:
+    """The errors of tracebacks; one whose text a later error repeats is left out."""
     errors = [FRAME_LINES.sub("", block + "\n").strip() for block in blocks]
     lines: list[str] = []
     for error in reversed([MODULE_OF_ERROR.sub("", error) for error in errors if error]):
         text = error.partition(": ")[2] or error
         if not any(text in line for line in lines):
             lines.append(error)
-    return "\n  caused by ".join(lines)[:MAX_CAUSE_CHARACTERS] or message.strip()
+    return "\n  caused by ".join(lines)
 
 
 def describe_plain(message: str) -> str:
@@ -109,7 +113,7 @@ def describe_plain(message: str) -> str:
     _, _, error = message.rpartition("Error:\n")
     if error.startswith("ActorDiedError"):
         return "its process died: out of memory, killed, or a crash in native code"
-    return error.strip() or "Serve gives no reason"
+    return error.strip()
 
 
 def format_ready(serve_file: ServeFile, models: Iterable[str], elapsed_s: float, logs: str) -> str:

@@ -1,4 +1,4 @@
-"""However an engine's text is cut and however it ends, the response that comes of it is the same."""
+"""However an engine's text is cut and however it ends, what comes of it is one response."""
 
 import itertools
 import json
@@ -24,6 +24,7 @@ from deployments.resource.events import (
     StreamEvent,
 )
 from deployments.resource.response import (
+    ItemStatus,
     MessageItem,
     OutputText,
     RequestEcho,
@@ -112,8 +113,7 @@ def play(course: Course, stream: ResponseStream) -> Iterator[StreamEvent]:
 def to_expected(course: Course) -> Response:
     """The rules for a finished response, said once more and in one piece."""
     response = Response("resp_1", NOW_S - 9, "in_progress", "scripted")
-    is_whole = course.end == "stop"
-    status = "completed" if is_whole else "incomplete"
+    status: ItemStatus = "completed" if course.end == "stop" else "incomplete"
     message = MessageItem("msg_1", status, (OutputText(course.text),))
     output = (message,) if course.text or course.end in ("stop", "length") else ()
     ended = replace(response, output=output, usage=course.usage)

@@ -12,7 +12,7 @@ KEYS = [(response_id, owner) for owner in ("alice", "bob") for response_id in "a
 STATUSES: st.SearchStrategy[RecordStatus] = st.sampled_from(
     ("completed", "incomplete", "failed", "cancelled", "in_progress")
 )
-BODIES = st.builds(str.__mul__, st.sampled_from(["x", "é"]), st.sampled_from([0, 0, 1, 10, 40]))
+BODIES = st.sampled_from(["", "", "x", 10 * "é", 40 * "x", 40 * "é"])
 BOUNDS = st.builds(
     StoreBounds,
     max_entries=st.integers(1, 4),
@@ -121,5 +121,7 @@ def test_a_store_holds_what_its_model_holds(factory: StoreFactory) -> None:
     class Machine(StoreMachine):
         make_store = staticmethod(factory)
 
-    limits = settings(max_examples=200, stateful_step_count=40, deadline=None)
+    limits = settings(
+        max_examples=200, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+    )
     run_state_machine_as_test(Machine, settings=limits)

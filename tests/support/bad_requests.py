@@ -119,34 +119,32 @@ REDIRECTED: dict[str, str] = {
     "max_completion_tokens": "max_output_tokens",
     "functions": "tools",
 }
+ANYTHING: list[Any] = [0, "text", [], {"type": "text"}]
 OTHERWISE_CALLED: list[BadRequest] = [
-    ({key: value}, key, "unknown_parameter")
-    for key in REDIRECTED
-    for value in (0, "text", [], {"type": "text"})
+    ({key: value}, key, "unknown_parameter") for key in REDIRECTED for value in ANYTHING
 ]
 
+NOT_NEUTRAL: dict[str, list[Any]] = {
+    "previous_response_id": ["resp_1", ""],
+    "conversation": ["conv_1", {"id": "conv_1"}],
+    "tools": [[{"type": "function", "name": "f"}], {}, "[]"],
+    "include": [["message.output_text.logprobs"], "", {}],
+    "top_logprobs": [1, False, "0"],
+    "background": [True, 0, "false"],
+    "truncation": ["auto", ""],
+    "n": [2, 0, True, "1"],
+    "top_k": [40],
+    "min_p": [0.1],
+    "seed": [0],
+    "stop": ["\n", ["\n"]],
+    "presence_penalty": [0.1, False, "0"],
+    "frequency_penalty": [-0.1, False, "0"],
+    "repetition_penalty": [1.1, True],
+    "logit_bias": [{"50256": -100}, []],
+    "chat_template_kwargs": [{"enable_thinking": False}],
+}
 NOT_SERVED: list[BadRequest] = [
-    ({key: value}, key, WORDS)
-    for key, values in {
-        "previous_response_id": ["resp_1", ""],
-        "conversation": ["conv_1", {"id": "conv_1"}],
-        "tools": [[{"type": "function", "name": "f"}], {}, "[]"],
-        "include": [["message.output_text.logprobs"], "", {}],
-        "top_logprobs": [1, False, "0"],
-        "background": [True, 0, "false"],
-        "truncation": ["auto", ""],
-        "n": [2, 0, True, "1"],
-        "top_k": [40],
-        "min_p": [0.1],
-        "seed": [0],
-        "stop": ["\n", ["\n"]],
-        "presence_penalty": [0.1, False, "0"],
-        "frequency_penalty": [-0.1, False, "0"],
-        "repetition_penalty": [1.1, True],
-        "logit_bias": [{"50256": -100}, []],
-        "chat_template_kwargs": [{"enable_thinking": False}],
-    }.items()
-    for value in values
+    ({key: value}, key, WORDS) for key, values in NOT_NEUTRAL.items() for value in values
 ]
 
 BAD_REQUESTS: list[BadRequest] = [

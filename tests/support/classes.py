@@ -5,5 +5,6 @@ OURS = ("configs.", "deployments.", "engine.", "stores.")
 
 def all_subclasses(base: type) -> list[type]:
     """The project's classes below `base`, without it."""
-    below = [c for child in base.__subclasses__() for c in (child, *all_subclasses(child))]
-    return [c for c in below if c.__module__.startswith(OURS)]
+    children: list[type] = base.__subclasses__()
+    below = [kind for child in children for kind in (child, *all_subclasses(child))]
+    return [kind for kind in below if kind.__module__.startswith(OURS)]

@@ -7,6 +7,8 @@ from typing import Literal
 import httpx2
 from starlette.types import ASGIApp, Message, Scope
 
+from tests.support.scripted import wait_first
+
 HangUp = Literal["tell", "cancel"]
 
 PATIENCE_S = 10.0  # an app that takes longer for one step has lost its way
@@ -17,14 +19,15 @@ class Exchange(httpx2.AsyncByteStream):
 
     The app waits in `send` until the client asks for more: what a client sees has happened before
     the app goes on. To close the reply before its end is to hang up: uvicorn lets the app `receive`
-    that (`tell`), Serve cancels the app's task (`cancel`).
+    that (`tell`), Serve cancels the app's task (`cancel`). What is sent after that is lost.
     """
 
     def __init__(self, app: ASGIApp, scope: Scope, body: bytes, hang_up: HangUp) -> None:
         self._unread: bytes | None = body
         self._hang_up = hang_up
         self._sent: asyncio.Queue[Message | None] = asyncio.Queue()
-        self._is_looked_at = False
+        self._is_seen = False
+        self._wants_more = asyncio.Event()
         self._is_gone = asyncio.Event()
         self._task = asyncio.create_task(self._run(app, scope))
 
@@ -34,13 +37,13 @@ class Exchange(httpx2.AsyncByteStream):
         Raises:
             Exception: what the app raised.
         """
-        if self._is_looked_at:
-            self._sent.task_done()
+        if self._is_seen:
+            self._wants_more.set()
         async with asyncio.timeout(PATIENCE_S):
             message = await self._sent.get()
-        self._is_looked_at = message is not None
+        self._is_seen = message is not None
         if message is None:
-            await self._task
+            await self._end()
         return message
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -57,8 +60,11 @@ class Exchange(httpx2.AsyncByteStream):
         self._is_gone.set()
         if self._hang_up == "cancel":
             self._task.cancel()
-        while not self._task.done() and await self.next_message() is not None:
-            pass
+        await self._end()
+
+    async def _end(self) -> None:
+        done, _ = await asyncio.wait([self._task], timeout=PATIENCE_S)
+        assert done, "the app does not end"
         if not self._task.cancelled():
             self._task.result()
 
@@ -76,8 +82,10 @@ class Exchange(httpx2.AsyncByteStream):
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
-        self._sent.put_nowait(message)
-        await self._sent.join()
+        if not self._is_gone.is_set():
+            self._wants_more.clear()
+            self._sent.put_nowait(message)
+            await wait_first(self._wants_more, self._is_gone)
 
 
 class AppTransport(httpx2.AsyncBaseTransport):

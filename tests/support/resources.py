@@ -1,4 +1,4 @@
-"""The Responses resource as a client reads it, whole: what a test does not change is the default."""
+"""The Responses resource as a client reads it, whole: what a test does not name is the default."""
 
 from typing import Any
 

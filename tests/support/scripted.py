@@ -44,7 +44,8 @@ class ScriptedEngine:
     """`deployments.router.EngineClient` that plays `script(request)` for every request.
 
     Events come out one a batch, a tuple of them as one batch; errors are raised; an `asyncio.Event`
-    in the script holds the generation there until it is set or the generation is aborted.
+    in the script holds the generation there until it is set or the generation is aborted, and sets
+    `held`.
     """
 
     script: Script
@@ -52,6 +53,7 @@ class ScriptedEngine:
     is_alive: bool = True
     requests: list[GenerateRequest] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    held: asyncio.Event = field(default_factory=asyncio.Event)
     _aborts: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def card(self) -> ModelCard:
@@ -69,6 +71,7 @@ class ScriptedEngine:
         try:
             for step in self.script(request):
                 if isinstance(step, asyncio.Event):
+                    self.held.set()
                     await wait_first(step, aborted)
                 elif isinstance(step, Exception):
                     raise step
@@ -92,22 +95,27 @@ class ScriptedEngine:
 
 @dataclass
 class AwayEngine(ScriptedEngine):
-    """An engine that shows neither card nor state: it raises `error`, or never answers."""
+    """An engine that, while it `is_away`, shows neither card nor state.
+
+    It raises `error` in their place, or never answers where that is None.
+    """
 
     error: Exception | None = None
+    is_away: bool = True
 
     async def card(self) -> ModelCard:
-        await self._answer_nothing()
+        await self._be_away()
         return await super().card()
 
     async def stats(self) -> list[EngineStats]:
-        await self._answer_nothing()
+        await self._be_away()
         return await super().stats()
 
-    async def _answer_nothing(self) -> None:
-        if self.error is not None:
+    async def _be_away(self) -> None:
+        if self.is_away and self.error is not None:
             raise self.error
-        await asyncio.Event().wait()
+        if self.is_away:
+            await asyncio.Event().wait()
 
 
 async def wait_first(*events: asyncio.Event) -> None:

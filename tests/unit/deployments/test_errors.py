@@ -30,8 +30,7 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
     (
         ContextLengthError(1200, 1000),
         InvalidRequestError(
-            "The input has 1200 tokens, which leaves no room for output in the model's context of "
-            "1000 tokens.",
+            ContextLengthError(1200, 1000).message,
             "input",
             "context_length_exceeded",
         ),

@@ -1,7 +1,7 @@
 """Which models are served is what the engines themselves say."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -22,6 +22,27 @@ AWAY = [UnavailableError("The model is away."), EngineStoppedError("ended"), Non
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine that does not answer at once is away."""
     monkeypatch.setattr(models, "ANSWER_S", 0)
+
+
+def set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@dataclass
+class AskedEngine(ScriptedEngine):
+    """Counts how often it is asked for its card, and shows it once `answers` is set."""
+
+    num_asked: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    answers: asyncio.Event = field(default_factory=set_event)
+
+    async def card(self) -> ModelCard:
+        self.num_asked += 1
+        self.asked.set()
+        await self.answers.wait()
+        return self.shown
 
 
 def away(error: Exception | None = None) -> AwayEngine:
@@ -68,48 +89,70 @@ async def test_a_model_that_answers_is_found_while_another_is_away() -> None:
     assert await directory.cards() == [small.shown]
 
 
-@pytest.mark.usefixtures("no_patience")
 async def test_a_model_is_found_as_soon_as_it_is_there() -> None:
     late = away(UnavailableError("The model is loading."))
     directory = ModelDirectory({"app-1": late})
     with pytest.raises(UnavailableError):
         await directory.find("scripted")
-    late.error = None
-    assert await directory.cards() == []
-    directory = ModelDirectory({"app-1": named("scripted")})
-    assert (await directory.find("scripted")).card == replace(CARD, aliases=())
+    late.is_away = False
+    assert await directory.find("scripted") == Route(CARD, late)
+
+
+async def test_a_model_keeps_its_names_while_it_is_away() -> None:
+    engine = away(UnavailableError("The model is restarting."))
+    engine.is_away = False
+    directory = ModelDirectory({"app-1": engine})
+    assert await directory.cards() == [CARD]
+    engine.is_away = True
+    assert await directory.cards() == [CARD]
+    assert await directory.find("echo") == Route(CARD, engine)
+    with pytest.raises(NotFoundError):
+        await directory.find("another")
 
 
 async def test_a_known_model_is_found_without_asking_again() -> None:
-    asked: list[str] = []
-
-    class Counting(ScriptedEngine):
-        async def card(self) -> ModelCard:
-            asked.append(self.shown.name)
-            return self.shown
-
-    directory = ModelDirectory({"app-1": Counting(lambda _: ())})
+    engine = AskedEngine(lambda _: ())
+    directory = ModelDirectory({"app-1": engine})
     for _ in range(3):
         await directory.find("scripted")
-    assert asked == ["scripted"]
+    assert engine.num_asked == 1
+
+
+async def test_what_is_old_is_asked_again_and_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models, "FRESH_S", -1)
+    engine = AskedEngine(lambda _: ())
+    directory = ModelDirectory({"app-1": engine})
+    await directory.refresh()
+    engine.shown = replace(CARD, name="renamed", aliases=())
+    assert await directory.find("scripted") == Route(CARD, engine)
+    await directory.refresh()
+    assert await directory.find("renamed") == Route(engine.shown, engine)
+    with pytest.raises(NotFoundError):
+        await directory.find("scripted")
 
 
 async def test_callers_who_come_together_share_one_question() -> None:
-    asked: list[str] = []
-    is_loaded = asyncio.Event()
-
-    class Slow(ScriptedEngine):
-        async def card(self) -> ModelCard:
-            asked.append(self.shown.name)
-            await is_loaded.wait()
-            return self.shown
-
-    directory = ModelDirectory({"app-1": Slow(lambda _: ())})
+    engine = AskedEngine(lambda _: (), answers=asyncio.Event())
+    directory = ModelDirectory({"app-1": engine})
     callers = [asyncio.create_task(directory.find("echo")) for _ in range(3)]
-    await asyncio.sleep(0)
-    is_loaded.set()
+    await engine.asked.wait()
+    engine.answers.set()
     assert [route.card for route in await asyncio.gather(*callers)] == [CARD] * 3
-    assert asked == ["scripted"]
+    assert engine.num_asked == 1
+
+
+async def test_a_caller_who_goes_does_not_take_the_question_of_the_others_along() -> None:
+    engine = AskedEngine(lambda _: (), answers=asyncio.Event())
+    directory = ModelDirectory({"app-1": engine})
+    first, second = (asyncio.create_task(directory.find("echo")) for _ in range(2))
+    await engine.asked.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    engine.answers.set()
+    assert (await second).card == CARD
 
 
 async def test_cards_come_in_the_order_of_the_settings() -> None:

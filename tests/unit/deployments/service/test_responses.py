@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 
 import pytest
 
 from deployments.errors import InternalError, NotFoundError, UnavailableError
 from deployments.resource.codec import decode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
-from deployments.resource.response import ResponseFailure, ResponseStatus
+from deployments.resource.response import ResponseFailure
 from deployments.service import responses
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import Ports, ResponsesService
 from deployments.store_deployment import StoreDeployment
+from deployments.wire.parse import parse_model
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import (
     EngineError,
@@ -25,42 +25,14 @@ from engine.errors import (
 )
 from engine.types import GenerateRequest, GenerationFinished, GenerationStarted, TextDelta
 from stores.errors import StoreError
-from stores.memory import MemoryResponseStore
-from stores.types import ResponseRecord
+from tests.support.observed import ObservedStore
 from tests.support.scripted import ScriptedEngine, Step, saying
-from tests.support.serving import ROOMY, START_S, make_ids, playing
+from tests.support.serving import START_S, make_ids, playing
 
-REQUEST = CreateResponse(model="scripted", input="Hi")
-STREAMED = CreateResponse(model="scripted", input="Hi", stream=True)
+REQUEST = parse_model(CreateResponse, {"model": "scripted", "input": "Hi"})
+STREAMED = REQUEST.model_copy(update={"stream": True})
+UNSTORED = REQUEST.model_copy(update={"store": False})
 BEGINNING: list[Step] = [GenerationStarted(5), TextDelta("Hel", 1)]
-
-
-@dataclass
-class ObservedStore(StoreDeployment):
-    """A store that remembers how responses ended. `hold` keeps it from taking ends until it is set."""
-
-    ends: list[ResponseRecord] = field(default_factory=list)
-    hold: asyncio.Event | None = None
-    broken: Exception | None = None
-
-    def __post_init__(self) -> None:
-        super().__init__(MemoryResponseStore(ROOMY, lambda: 0.0))
-
-    async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
-        if isinstance(self.broken, UnavailableError):
-            raise self.broken
-        return await super().begin(record, model, is_stored)
-
-    async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
-        if self.hold is not None:
-            await self.hold.wait()
-        if self.broken is not None:
-            raise self.broken
-        self.ends.append(record)
-        await super().finish(record, is_stored)
-
-    def statuses(self) -> list[ResponseStatus]:
-        return [record.status for record in self.ends]
 
 
 def make_service(
@@ -78,7 +50,7 @@ async def read(service: ResponsesService) -> list[StreamEvent]:
 
 
 async def settle() -> None:
-    """Let tasks that can go on do so."""
+    """Let tasks go on that can: a few turns of the loop, without a wait."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -88,8 +60,8 @@ async def test_a_response_that_is_never_read_is_cancelled_when_it_is_closed() ->
     service = make_service(engine, store)
     running = await service.open(STREAMED, "me")
     await service.close(running)
-    await settle()
-    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+    await store.wait_ended()
+    assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
 
 
 @pytest.mark.parametrize("num_read", range(1, 6))
@@ -101,8 +73,8 @@ async def test_a_response_that_is_closed_after_any_event_is_cancelled(num_read: 
     for _ in range(num_read):
         await anext(events)
     await events.aclose()
-    await settle()
-    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+    await store.wait_ended()
+    assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
 
 
 async def test_closing_twice_or_after_the_end_changes_nothing() -> None:
@@ -114,33 +86,33 @@ async def test_closing_twice_or_after_the_end_changes_nothing() -> None:
     await service.close(running)
     await service.close(running)
     await settle()
-    assert (engine.closed, store.statuses()) == (["resp_1"], ["completed"])
+    assert (engine.closed, store.statuses) == (["resp_1"], ["completed"])
 
 
 async def test_a_task_that_is_cancelled_cancels_its_response() -> None:
     engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
     task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
-    await settle()
+    await engine.held.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await settle()
-    assert (engine.closed, store.statuses()) == (["resp_1"], ["cancelled"])
+    await store.wait_ended()
+    assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
     stored = decode_stored(store.ends[0].body).response
     assert [part.text for item in stored.output for part in item.content] == ["Hel"]
 
 
 async def test_a_caller_who_goes_while_its_response_is_being_stored_takes_nothing_with_it() -> None:
-    engine, store = playing(*saying("Hello")), ObservedStore(hold=asyncio.Event())
+    engine, store = playing(*saying("Hello")), ObservedStore()
+    store.hold = asyncio.Event()
     task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
-    await settle()
+    await store.wait_ending()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert store.hold is not None
     store.hold.set()
-    await settle()
-    assert store.statuses() == ["completed"]
+    await store.wait_ended()
+    assert store.statuses == ["completed"]
 
 
 async def test_the_end_is_stored_before_it_is_told() -> None:
@@ -149,7 +121,7 @@ async def test_the_end_is_stored_before_it_is_told() -> None:
     running = await service.open(STREAMED, "me")
     async with aclosing(service.stream(running)) as events:
         async for event in events:
-            assert store.statuses() == (["completed"] if isinstance(event, ResponseEnded) else [])
+            assert store.statuses == (["completed"] if isinstance(event, ResponseEnded) else [])
 
 
 async def test_a_whole_answer_in_the_first_batch_is_an_answer() -> None:
@@ -177,7 +149,7 @@ async def test_a_failure_is_the_last_event_and_tells_no_more_than_a_caller_may_k
     assert isinstance(last, ResponseEnded)
     assert last.response.status == "failed"
     assert last.response.failure == ResponseFailure("server_error", message)
-    assert (engine.closed, store.statuses()) == (["resp_1"], ["failed"])
+    assert (engine.closed, store.statuses) == (["resp_1"], ["failed"])
 
 
 @pytest.mark.parametrize(("error", "message"), FAILURES, ids=lambda e: type(e).__name__)
@@ -188,7 +160,7 @@ async def test_a_failure_is_raised_to_a_caller_who_waits_for_the_whole(
     with pytest.raises(InternalError) as caught:
         await make_service(playing(*BEGINNING, error), store).create(REQUEST, "me")
     assert (caught.value.message, caught.value.code) == (message, "server_error")
-    assert store.statuses() == ["failed"]
+    assert store.statuses == ["failed"]
 
 
 async def test_an_engine_that_falls_silent_without_an_end_has_failed() -> None:
@@ -198,7 +170,7 @@ async def test_an_engine_that_falls_silent_without_an_end_has_failed() -> None:
     assert last.response.failure == ResponseFailure(
         "server_error", "The server had an internal error."
     )
-    assert store.statuses() == ["failed"]
+    assert store.statuses == ["failed"]
 
 
 @pytest.mark.parametrize("error", [StoreError("full"), UnavailableError("away")], ids=repr)
@@ -206,7 +178,7 @@ async def test_a_response_that_cannot_be_stored_has_failed(error: Exception) -> 
     store = ObservedStore()
     service = make_service(playing(*saying("Hello")), store)
     running = await service.open(STREAMED, "me")
-    store.broken = error
+    store.records.broken = error
     async with aclosing(service.stream(running)) as events:
         *_, last = [event async for event in events]
     assert isinstance(last, ResponseEnded)
@@ -217,9 +189,9 @@ async def test_a_response_that_cannot_be_stored_has_failed(error: Exception) -> 
 
 
 async def test_a_response_that_need_not_be_stored_does_not_need_the_store() -> None:
-    store = ObservedStore(broken=StoreError("full"))
-    request = CreateResponse(model="scripted", input="Hi", store=False)
-    stored = await make_service(playing(*saying("Hello")), store).create(request, "me")
+    store = ObservedStore()
+    store.records.broken = StoreError("full")
+    stored = await make_service(playing(*saying("Hello")), store).create(UNSTORED, "me")
     assert stored.response.status == "completed"
 
 
@@ -229,7 +201,7 @@ async def test_a_cancelled_response_that_cannot_be_stored_is_in_the_log(
     store = ObservedStore()
     service = make_service(playing(*BEGINNING, asyncio.Event()), store)
     running = await service.open(STREAMED, "me")
-    store.broken = StoreError("the disk is full")
+    store.records.broken = StoreError("the disk is full")
     await service.close(running)
     await settle()
     assert caplog.messages == ["response resp_1 is not stored"]
@@ -238,7 +210,8 @@ async def test_a_cancelled_response_that_cannot_be_stored_is_in_the_log(
 
 async def test_a_store_that_is_away_lets_nothing_begin() -> None:
     engine = playing(*BEGINNING, asyncio.Event())
-    store = ObservedStore(broken=UnavailableError("The store is away."))
+    store = ObservedStore()
+    store.begins_with = UnavailableError("The store is away.")
     with pytest.raises(UnavailableError, match="The store is away"):
         await make_service(engine, store).open(STREAMED, "me")
     assert engine.closed == ["resp_1"]
@@ -309,7 +282,7 @@ async def test_a_running_response_that_is_deleted_is_stopped_and_not_kept() -> N
     engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
     service = make_service(engine, store)
     task = asyncio.create_task(service.create(REQUEST, "me"))
-    await settle()
+    await store.wait_begun()
     await service.delete("resp_1", "me")
     assert (await task).response.status == "cancelled"
     with pytest.raises(NotFoundError):

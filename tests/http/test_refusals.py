@@ -1,0 +1,201 @@
+"""What the server refuses, always in one shape, and without asking any model."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.bad_requests import BAD_REQUESTS, GOOD, name_changes
+from tests.support.scripted import saying
+from tests.support.serving import MAX_BODY_BYTES, playing, serving
+
+NEW_ID = re.compile(r"req_[0-9a-f]{32}")
+METHODS = {
+    "/responses": {"POST"},
+    "/responses/resp_1": {"GET", "HEAD", "DELETE"},
+    "/responses/resp_1/cancel": {"POST"},
+    "/models": {"GET", "HEAD"},
+    "/models/org/name": {"GET", "HEAD"},
+}
+MALFORMED = {
+    "nothing": b"",
+    "no JSON": b"Hi",
+    "an array": b"[]",
+    "null": b"null",
+    "a number": b"1",
+    "NaN": b'{"model":"scripted","input":"Hi","temperature":NaN}',
+    "Infinity": b'{"model":"scripted","input":"Hi","temperature":Infinity}',
+    "deep": b"[" * 100_000,
+    "a lone surrogate": rb'{"model":"scripted","input":"\ud83d"}',
+    "invalid UTF-8": b'{"model":"scripted","input":"\xff"}',
+    "a huge integer": b'{"model":"scripted","input":"Hi","seed":' + b"9" * 5000 + b"}",
+}
+
+
+def envelope(
+    message: str, kind: str = "invalid_request_error", param: Any = None, code: Any = None
+) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+@pytest.mark.parametrize(("changes", "param", "code"), BAD_REQUESTS, ids=name_changes)
+async def test_a_bad_request_is_refused_before_any_model_is_asked(
+    changes: dict[str, Any], param: str, code: str
+) -> None:
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", json={**GOOD, "stream": True, **changes})
+    error = reply.json()["error"]
+    assert (reply.status_code, error["type"]) == (400, "invalid_request_error")
+    assert (error["param"], error["code"]) == (param, code)
+    assert error.keys() == {"message", "type", "param", "code"}
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=list(MALFORMED))
+async def test_a_body_that_is_no_json_object_is_refused(body: bytes) -> None:
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", content=body)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["type"]) == (400, "invalid_request_error")
+    assert (error["param"], error["code"]) in ((None, "invalid_json"), (None, "invalid_type"))
+    assert engine.requests == []
+
+
+async def test_a_request_that_says_nothing_is_refused() -> None:
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", json={"model": "scripted", "input": " "})
+    assert (reply.status_code, reply.json()) == (
+        400,
+        envelope(
+            "The request has no effective input: give 'input' or 'instructions' some text.",
+            param="input",
+            code="missing_required_parameter",
+        ),
+    )
+    assert engine.requests == []
+
+
+async def test_infinity_in_digits_is_out_of_range() -> None:
+    body = b'{"model":"scripted","input":"Hi","temperature":1e400}'
+    async with serving(playing()) as served:
+        reply = await served.http.post("/v1/responses", content=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "temperature")
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_body_that_is_too_large_is_refused(is_chunked: bool) -> None:
+    body = b" " * (MAX_BODY_BYTES + 1)
+
+    async def chunks() -> Any:
+        yield body
+
+    async with serving(playing()) as served:
+        content = chunks() if is_chunked else body
+        reply = await served.http.post("/v1/responses", content=content)
+    assert (reply.status_code, reply.json()) == (
+        413,
+        envelope("The body is larger than 1000000 bytes."),
+    )
+
+
+async def test_a_body_that_just_fits_is_read() -> None:
+    body = b'{"model":"scripted","input":"Hi"}'.ljust(MAX_BODY_BYTES)
+    async with serving(playing(*saying("Hello"))) as served:
+        reply = await served.http.post("/v1/responses", content=body)
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        (
+            {"content-type": "text/plain"},
+            "The content type 'text/plain' is not served; send application/json.",
+        ),
+        ({"content-encoding": "gzip"}, "Compressed bodies are not served."),
+    ],
+)
+async def test_a_body_of_another_kind_is_refused(headers: dict[str, str], message: str) -> None:
+    async with serving(playing()) as served:
+        reply = await served.http.post("/v1/responses", json=GOOD, headers=headers)
+    assert (reply.status_code, reply.json()) == (415, envelope(message))
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/v1"),
+        ("GET", "/v2/models"),
+        ("POST", "/v1/responses/"),
+        ("POST", "/v1/v1/responses"),
+        ("GET", "/v1/responses/resp_1/nothing"),
+        ("POST", "/v1/embeddings"),
+        ("GET", "/v1/health"),
+    ],
+)
+async def test_a_route_that_is_not_there_is_not_found(method: str, path: str) -> None:
+    async with serving(playing()) as served:
+        reply = await served.http.request(method, path)
+    assert (reply.status_code, reply.json()) == (
+        404,
+        envelope(f"No such route: {method} {path}", "not_found"),
+    )
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("path", METHODS)
+async def test_a_method_that_a_route_does_not_take_is_answered_with_all_that_it_takes(
+    prefix: str, method: str, path: str
+) -> None:
+    async with serving(playing()) as served:
+        reply = await served.http.request(method, prefix + path)
+    if method in METHODS[path]:
+        assert reply.status_code != 405
+        return
+    assert (reply.status_code, reply.json()) == (
+        405,
+        envelope(f"The route {prefix}{path} does not take {method}."),
+    )
+    assert set(reply.headers["allow"].split(", ")) == METHODS[path]
+
+
+REPLIES: list[tuple[str, str, dict[str, Any], int]] = [
+    ("POST", "/v1/responses", {"json": GOOD}, 200),
+    ("POST", "/v1/responses", {"json": {**GOOD, "stream": True}}, 200),
+    ("POST", "/v1/responses", {"json": {}}, 400),
+    ("GET", "/v1/models", {}, 200),
+    ("GET", "/health", {}, 200),
+    ("GET", "/v1/responses/resp_9", {}, 404),
+    ("GET", "/nowhere", {}, 404),
+    ("PUT", "/v1/models", {}, 405),
+    ("POST", "/v1/responses", {"content": b" " * (MAX_BODY_BYTES + 1)}, 413),
+    ("POST", "/v1/responses", {"content": b"", "headers": {"content-type": "a/b"}}, 415),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "options", "status"), REPLIES)
+async def test_every_reply_has_an_id(
+    method: str, path: str, options: dict[str, Any], status: int
+) -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        reply = await served.http.request(method, path, **options)
+        headers = {**options.get("headers", {}), "x-request-id": "mine"}
+        echoed = await served.http.request(method, path, **{**options, "headers": headers})
+    assert (reply.status_code, echoed.status_code) == (status, status)
+    assert NEW_ID.fullmatch(reply.headers["x-request-id"])
+    assert echoed.headers["x-request-id"] == "mine"
+
+
+async def test_a_fault_of_ours_is_told_without_its_cause() -> None:
+    async with serving(playing(ValueError("/home/me/secret.py"))) as served:
+        reply = await served.http.post("/v1/responses", json=GOOD)
+    assert (reply.status_code, reply.json()) == (
+        500,
+        envelope("The server had an internal error.", "server_error", code="server_error"),
+    )
+    assert NEW_ID.fullmatch(reply.headers["x-request-id"])

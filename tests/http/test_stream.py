@@ -1,0 +1,149 @@
+"""A response that is read as it grows."""
+
+from typing import Any
+
+import pytest
+from openai.types.responses import ResponseStreamEvent
+
+from engine.errors import GenerationFailedError
+from engine.types import GenerationStarted, TextDelta
+from stores.errors import StoreError
+from tests.support.observed import ObservedStore
+from tests.support.resources import make_message, make_resource, make_usage
+from tests.support.scripted import Step, saying
+from tests.support.serving import Served, playing, serving
+
+ASK: dict[str, Any] = {"model": "scripted", "input": "Greet me."}
+TEXT_EVENTS = [
+    "response.created",
+    "response.in_progress",
+    "response.output_item.added",
+    "response.content_part.added",
+    "response.output_text.delta",
+    "response.output_text.delta",
+    "response.output_text.done",
+    "response.content_part.done",
+    "response.output_item.done",
+    "response.completed",
+]
+STORE_FAILURE = {"code": "server_error", "message": "The response could not be stored."}
+
+
+async def read_all(served: Served, **changes: Any) -> list[ResponseStreamEvent]:
+    stream = await served.openai.responses.create(**{**ASK, **changes}, stream=True)
+    return [event async for event in stream]
+
+
+async def test_openais_client_follows_a_stream_to_its_final_response() -> None:
+    async with (
+        serving(playing(*saying("Hel", "lo"))) as served,
+        served.openai.responses.stream(**ASK) as stream,
+    ):
+        assert [event.type async for event in stream] == TEXT_EVENTS
+        final = await stream.get_final_response()
+    assert (final.status, final.output_text) == ("completed", "Hello")
+    assert final.usage is not None
+    assert final.usage.to_dict() == make_usage(5, 2)
+
+
+@pytest.mark.parametrize("prefix", ["", "/v1"])
+async def test_a_stream_is_server_sent_events_until_done(prefix: str) -> None:
+    async with serving(playing(*saying("Hel", "lo"))) as served:
+        reply = await served.http.post(f"{prefix}/responses", json={**ASK, "stream": True})
+    lines = reply.text.split("\n")
+    assert reply.status_code == 200
+    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert reply.headers["cache-control"] == "no-cache"
+    assert [line for line in lines if line.startswith("event:")] == [
+        f"event: {name}" for name in TEXT_EVENTS
+    ]
+    assert lines[-4:] == ["", "data: [DONE]", "", ""]
+
+
+async def test_what_is_streamed_is_what_is_stored() -> None:
+    async with serving(playing(*saying("Hel", "lo"))) as served:
+        *_, last = await read_all(served)
+        stored = await served.openai.responses.retrieve("resp_1")
+    assert last.type == "response.completed"
+    assert last.response.to_dict() == stored.to_dict()
+
+
+async def test_a_response_is_stored_before_its_end_is_told() -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        stream = await served.openai.responses.create(**ASK, stream=True)
+        async for event in stream:
+            stored = await served.openai.responses.retrieve("resp_1")
+            is_last = event.type == "response.completed"
+            assert stored.status == ("completed" if is_last else "in_progress")
+
+
+async def test_each_event_is_sent_as_soon_as_it_is_there() -> None:
+    engine = playing(*saying("Hel", "lo"))
+    async with (
+        serving(engine) as served,
+        served.http.stream("POST", "/v1/responses", json={**ASK, "stream": True}) as reply,
+    ):
+        chunks = [chunk async for chunk in reply.aiter_raw()]
+    assert [chunk.split(b"\n")[0] for chunk in chunks] == [
+        f"event: {name}".encode() for name in TEXT_EVENTS
+    ]
+
+
+async def test_a_failure_ends_a_stream_and_is_kept() -> None:
+    failure = GenerationFailedError("The model ran out of memory.")
+    script: list[Step] = [GenerationStarted(5), TextDelta("Hel", 1), failure]
+    async with serving(playing(*script)) as served:
+        *_, last = await read_all(served)
+        stored = await served.http.get("/v1/responses/resp_1")
+    expected = make_resource(
+        status="failed",
+        error={"code": "server_error", "message": "The model ran out of memory."},
+        output=[make_message("Hel", status="incomplete")],
+        output_text="Hel",
+        usage=make_usage(5, 1),
+    )
+    assert last.type == "response.failed"
+    assert last.response.to_dict() == stored.json() == expected
+
+
+async def test_a_fault_that_nobody_expected_ends_a_stream_without_a_word_of_its_cause() -> None:
+    fault = ValueError("/home/me/secret.py")
+    async with serving(playing(GenerationStarted(5), TextDelta("Hel", 1), fault)) as served:
+        *_, last = await read_all(served)
+    assert last.type == "response.failed"
+    assert last.response.error is not None
+    assert last.response.error.message == "The server had an internal error."
+
+
+async def test_a_response_that_cannot_be_stored_has_failed() -> None:
+    store = ObservedStore()
+    store.records.broken = StoreError("the disk is full")
+    async with serving(playing(*saying("Hello")), store=store) as served:
+        *_, last = await read_all(served)
+    assert last.type == "response.failed"
+    assert last.response.to_dict() == make_resource(
+        status="failed",
+        error=STORE_FAILURE,
+        output=[make_message("Hello")],
+        output_text="Hello",
+        usage=make_usage(5, 1),
+    )
+
+
+async def test_a_response_that_is_not_to_be_stored_needs_no_store() -> None:
+    store = ObservedStore()
+    store.records.broken = StoreError("the disk is full")
+    async with serving(playing(*saying("Hello")), store=store) as served:
+        *_, last = await read_all(served, store=False)
+    assert last.type == "response.completed"
+
+
+async def test_two_streams_at_once_do_not_mix() -> None:
+    async with serving(playing(*saying("Hel", "lo"))) as served:
+        first = await served.openai.responses.create(**ASK, stream=True)
+        async with await served.openai.responses.create(**ASK, stream=True) as second:
+            pairs = [(a, await anext(second)) async for a in first]
+    assert [(a.type, b.type) for a, b in pairs] == [(name, name) for name in TEXT_EVENTS]
+    assert [(a.sequence_number, b.sequence_number) for a, b in pairs] == [
+        (n, n) for n in range(len(TEXT_EVENTS))
+    ]
