@@ -66,7 +66,8 @@ class Exchange:
 
     `ttft_s` runs from sending to the first piece of text (None where none came), `gaps_s` are the
     times between one piece and the next. `is_estimate` marks `output_tokens` that the server did
-    not report: then every piece counts as one token.
+    not report: then every piece counts as one token. The tokens of the prompt, and those of them
+    that the server took from a cache, are 0 where it reports none.
     """
 
     error: str | None
@@ -74,6 +75,7 @@ class Exchange:
     gaps_s: tuple[float, ...]
     output_tokens: int
     is_estimate: bool
+    prompt_tokens: int
     cached_tokens: int
 
 
@@ -113,6 +115,7 @@ class ExchangeReader:
             gaps_s=tuple(b - a for a, b in zip(times_s, times_s[1:], strict=False)),
             output_tokens=len(times_s) if tokens is None else tokens,
             is_estimate=tokens is None,
+            prompt_tokens=count_prompt_tokens(self._usage),
             cached_tokens=count_cached_tokens(self._usage),
         )
 
@@ -152,6 +155,14 @@ def count_output_tokens(usage: dict[str, Any]) -> int | None:
             return count
         case _:
             return None
+
+
+def count_prompt_tokens(usage: dict[str, Any]) -> int:
+    match usage:
+        case {"input_tokens": int(count)} | {"prompt_tokens": int(count)}:
+            return count
+        case _:
+            return 0
 
 
 def count_cached_tokens(usage: dict[str, Any]) -> int:

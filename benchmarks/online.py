@@ -137,7 +137,7 @@ def print_progress(played: Round, turn: Turn, plan: Plan) -> None:
     what = f"round {turn.index + 1}/{plan.rounds}" if turn.index >= 0 else "warm-up"
     num_errors = sum(e.error is not None for e in played.exchanges)
     print(
-        f"{played.clients} clients, {what}, {played.server}: {played.tokens_per_s:.1f} tokens/s "
+        f"clients {played.clients}, {what}, {played.server}: {played.tokens_per_s:.1f} tokens/s "
         f"in {played.wall_s:.1f} s, {num_errors} errors",
         file=sys.stderr,
         flush=True,

@@ -49,6 +49,7 @@ class Summary:
     num_requests: int
     num_short: int
     num_estimated: int
+    prompt_tokens: int
     cached_tokens: int
     errors: dict[str, int]
 
@@ -96,6 +97,7 @@ def summarize_group(rounds: Sequence[Round], max_tokens: int) -> Summary:
         num_requests=len(exchanges),
         num_short=sum(e.output_tokens < max_tokens for e in good),
         num_estimated=sum(e.is_estimate for e in good),
+        prompt_tokens=sum(e.prompt_tokens for e in good),
         cached_tokens=sum(e.cached_tokens for e in good),
         errors=dict(Counter(e.error for e in exchanges if e.error is not None)),
     )
@@ -167,12 +169,12 @@ def to_notes(summaries: Sequence[Summary]) -> list[str]:
     """One line a fact that makes figures less comparable, and one an error."""
     notes = []
     for s in summaries:
-        who = f"- {s.server}, {s.clients} clients:"
+        who = f"- {s.server}, clients {s.clients}:"
         if s.num_short:
             notes.append(f"{who} {s.num_short} of {s.num_requests} ended before the token limit")
         if s.num_estimated:
             notes.append(f"{who} ~ no usage reported, so each piece of text counts as one token")
         if s.cached_tokens:
-            notes.append(f"{who} {s.cached_tokens} prompt tokens came from the server's cache")
+            notes.append(f"{who} {s.cached_tokens} of {s.prompt_tokens} prompt tokens were cached")
         notes += [f"{who} {count} × {error}" for error, count in s.errors.items()]
     return notes

@@ -30,9 +30,9 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
     "n": (1,),
     "top_k": (),
-    "min_p": (),
+    "min_p": (0,),
     "seed": (),
-    "stop": (),
+    "stop": ([],),
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "repetition_penalty": (1,),
@@ -76,7 +76,7 @@ Content = Annotated[
 class InputMessage(WireModel):
     """A message of the input; its `type` may be left out."""
 
-    type: Literal["message"] = "message"
+    type: Literal["message"] | None = None
     role: Literal["user", "assistant", "system", "developer"]
     content: Content
 

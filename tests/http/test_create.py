@@ -15,6 +15,8 @@ from engine.types import (
     SamplingParams,
     TextDelta,
 )
+from stores.errors import StoreError
+from tests.support.observed import ObservedStore
 from tests.support.resources import CONTRACT_FIELDS, make_message, make_resource, make_usage
 from tests.support.scripted import AwayEngine, Step, saying
 from tests.support.serving import playing, serving
@@ -186,6 +188,20 @@ async def test_a_failure_is_an_error_and_the_record_of_it_is_kept() -> None:
         output_text="Hel",
         usage=make_usage(5, 1),
     )
+
+
+async def test_a_response_that_cannot_be_stored_is_an_error() -> None:
+    store = ObservedStore()
+    store.records.broken = StoreError("the disk is full")
+    async with serving(playing(*saying("Hello")), store=store) as served:
+        with pytest.raises(InternalServerError) as caught:
+            await served.openai.responses.create(**ASK)
+    assert caught.value.body == {
+        "message": "The response could not be stored.",
+        "type": "server_error",
+        "param": None,
+        "code": "server_error",
+    }
 
 
 @pytest.mark.parametrize("script", [[], [ValueError("/home/me")]], ids=["nothing", "a fault"])

@@ -169,6 +169,7 @@ REPLIES: list[tuple[str, str, dict[str, Any], int]] = [
     ("POST", "/v1/responses", {"json": {**GOOD, "stream": True}}, 200),
     ("POST", "/v1/responses", {"json": {}}, 400),
     ("GET", "/v1/models", {}, 200),
+    ("HEAD", "/v1/models", {}, 200),
     ("GET", "/health", {}, 200),
     ("GET", "/v1/responses/resp_9", {}, 404),
     ("GET", "/nowhere", {}, 404),

@@ -126,8 +126,9 @@ async def test_what_is_old_is_asked_again_and_nobody_waits_for_it(
     directory = ModelDirectory({"app-1": engine})
     await directory.refresh()
     engine.shown = replace(CARD, name="renamed", aliases=())
+    engine.asked.clear()
     assert await directory.find("scripted") == Route(CARD, engine)
-    await directory.refresh()
+    await asyncio.wait_for(engine.asked.wait(), timeout=10)
     assert await directory.find("renamed") == Route(engine.shown, engine)
     with pytest.raises(NotFoundError):
         await directory.find("scripted")
