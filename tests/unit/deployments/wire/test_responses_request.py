@@ -142,8 +142,8 @@ def test_messages_are_accepted_in_all_their_spellings() -> None:
     ]
     assert request.input == [
         InputMessage(role="user", content="Hi"),
-        InputMessage(role="developer", content=[]),
-        InputMessage(role="assistant", content=parts),
+        InputMessage(type="message", role="developer", content=[]),
+        InputMessage(type="message", role="assistant", content=parts),
     ]
 
 
