@@ -106,11 +106,11 @@ class ExchangeReader:
 
     def finish(self, error: str | None = None) -> Exchange:
         """What was read; a failure if there was an error or the stream had not come to its end."""
-        cut = None if self._has_ended else "the stream ended early"
+        error = error or self._error or (None if self._has_ended else "the stream ended early")
         times_s = self._text_at_s
         tokens = count_output_tokens(self._usage)
         return Exchange(
-            error=error or self._error or cut,
+            error=to_line(error) if error else None,
             ttft_s=times_s[0] - self._sent_s if times_s else None,
             gaps_s=tuple(b - a for a, b in zip(times_s, times_s[1:], strict=False)),
             output_tokens=len(times_s) if tokens is None else tokens,
@@ -118,6 +118,11 @@ class ExchangeReader:
             prompt_tokens=count_prompt_tokens(self._usage),
             cached_tokens=count_cached_tokens(self._usage),
         )
+
+
+def to_line(message: str) -> str:
+    """What a report shows of a message: one line of at most 200 characters."""
+    return " ".join(message.split())[:200]
 
 
 def find_text(payload: Any) -> str:
@@ -175,14 +180,14 @@ def count_cached_tokens(usage: dict[str, Any]) -> int:
 
 
 def find_error(payload: Any) -> str | None:
-    """What the event says went wrong, at most 200 characters of it."""
+    """What the event says went wrong."""
     match payload:
         case {"type": "response.failed", "response": {"error": {"message": str(message)}}}:
-            return message[:200]
+            return message
         case {"type": "error", "message": str(message)}:
-            return message[:200]
+            return message
         case {"error": {"message": str(message)}} | {"error": str(message)}:
-            return message[:200]
+            return message
         case {"type": "response.failed" | "error" as event_type}:
             return str(event_type)
         case _:

@@ -53,8 +53,8 @@ class Plan:
     warmup: int
     temperature: float
     seed: int
-    request_timeout_s: float
-    max_seconds: float
+    request_timeout_s: int
+    max_seconds: int
     json_path: Path | None
 
 
@@ -90,7 +90,7 @@ async def send(
             http.sse(url, method="POST", json=body) as events,
         ):
             if events.response.status_code != httpx2.codes.OK:
-                text = (await events.response.aread())[:200].decode(errors="replace")
+                text = (await events.response.aread()).decode(errors="replace")
                 return reader.finish(f"HTTP {events.response.status_code}: {text}")
             async for event in events:
                 reader.feed(event.data, time.perf_counter())
@@ -116,6 +116,7 @@ async def play(http: httpx2.AsyncClient, turn: Turn, plan: Plan, timeout_s: floa
 async def measure(plan: Plan, take: Callable[[Round], None]) -> None:
     """Play all rounds and hand over those after the warm-up, until the plan or its time ends.
 
+    A round that the end of the time cuts short says nothing of its server and is left out.
     Every request has a connection of its own: one kept open could be closed by its server while
     the others have their turns, and be found dead at the wrong moment.
     """
@@ -124,10 +125,10 @@ async def measure(plan: Plan, take: Callable[[Round], None]) -> None:
     async with httpx2.AsyncClient(timeout=None, limits=limits, trust_env=False) as http:
         for turn in to_turns(plan):
             left_s = deadline - time.perf_counter()
-            if left_s <= 0:
-                print(f"Stopped after {plan.max_seconds:.0f} s.", file=sys.stderr)
-                return
             played = await play(http, turn, plan, min(plan.request_timeout_s, left_s))
+            if time.perf_counter() >= deadline:
+                print(f"Stopped after {plan.max_seconds} s, within a round.", file=sys.stderr)
+                return
             print_progress(played, turn, plan)
             if turn.index >= 0:
                 take(played)

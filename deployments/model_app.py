@@ -20,6 +20,8 @@ def build(args: ModelSettings) -> serve.Application:
         health_check_period_s=2,
         health_check_timeout_s=10,
         graceful_shutdown_timeout_s=5,
+        # A model that does not load now will not load a moment later, and each try takes seconds.
+        max_constructor_retry_count=1,
         # Without num_cpus a replica takes a whole core, and the third one is never placed. Ray then
         # sets OMP_NUM_THREADS to 1, which halves the speed of a step, unless told otherwise.
         ray_actor_options={

@@ -45,6 +45,8 @@ POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
 GRACE_S = 7.0
 LEFTOVER_WAIT_S = 2.0
+# The thread that notes a signal may be a moment behind the main thread, which the signal ends.
+ASKED_WAIT_S = 1.0
 ANSWER_TIMEOUT_S = 300.0
 
 
@@ -180,7 +182,7 @@ def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
             finally:
                 watcher.join()
     except (KeyboardInterrupt, click.Abort, SystemExit):
-        was_asked = stop_signals.asked.is_set()
+        was_asked = stop_signals.asked.wait(ASKED_WAIT_S)
     else:
         was_asked = False
     return watcher.failure or (None if was_asked else "Serve has ended by itself")

@@ -16,6 +16,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -446,6 +447,12 @@ def test_a_model_is_converted_once_and_again_when_its_file_changes(
     second = resolve(tiny, cache_dir)
     assert second != first
     assert read_json(second / "config.json")["max_position_embeddings"] == 64
+
+
+def test_a_model_that_is_there_is_taken_without_a_lock(tiny: Path, cache_dir: Path) -> None:
+    folder = resolve(tiny, cache_dir)
+    with FileLock(f"{folder}.lock"):
+        assert resolve(tiny, cache_dir) == folder
 
 
 def test_a_converted_model_that_lost_a_file_is_made_again(tiny: Path, cache_dir: Path) -> None:

@@ -48,7 +48,7 @@ class Server:
     mark: str
 
     @classmethod
-    def start(cls, config: Path, port: int, folder: Path) -> "Server":
+    def start(cls, config: Path, port: int, folder: Path, **variables: str) -> "Server":
         """Run the launcher in a session of its own, so that signals reach it alone."""
         mark = uuid.uuid4().hex
         output = folder / "output"
@@ -56,7 +56,7 @@ class Server:
             process = subprocess.Popen(
                 [sys.executable, "-m", "deployments.launch", str(config)],
                 cwd=REPOSITORY,
-                env={**os.environ, MARK: mark},
+                env={**os.environ, **variables, MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

@@ -126,13 +126,18 @@ def test_an_error_of_the_connection_outweighs_those_of_the_stream() -> None:
     assert ExchangeReader(sent_s=0).finish("ReadError: gone").error == "ReadError: gone"
 
 
+def test_an_error_is_one_line_and_no_essay() -> None:
+    error = ExchangeReader(sent_s=0).finish("<html>\n  no\troom\n" + 300 * "x").error
+    assert error == "<html> no room " + 185 * "x"
+
+
 @pytest.mark.parametrize(
     ("payload", "error"),
     [
         ({"type": "response.failed", "response": {"error": {"message": "no room"}}}, "no room"),
         ({"type": "response.failed", "response": {"error": None}}, "response.failed"),
         ({"type": "error", "message": "no room", "code": "x"}, "no room"),
-        ({"error": {"message": "x" * 300}}, "x" * 200),
+        ({"error": {"message": "no room"}}, "no room"),
         ({"error": "no room"}, "no room"),
         ({"error": None, "choices": []}, None),
         (["error"], None),
