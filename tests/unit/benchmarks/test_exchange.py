@@ -58,9 +58,9 @@ COMPLETIONS_STREAM = [
 
 
 def read(payloads: Sequence[object]) -> Exchange:
-    """The exchange of a stream sent at 0 s whose events come a second apart."""
-    reader = ExchangeReader(sent_s=0)
-    for at_s, payload in enumerate(payloads, start=1):
+    """The exchange of a request sent at 10 s whose events come a second apart."""
+    reader = ExchangeReader(sent_s=10)
+    for at_s, payload in enumerate(payloads, start=11):
         reader.feed(json.dumps(payload), at_s)
     return reader.finish()
 
@@ -94,6 +94,10 @@ def test_a_usage_of_zero_tokens_is_believed() -> None:
     assert (exchange.output_tokens, exchange.is_estimate) == (0, False)
 
 
+def test_usage_that_comes_before_the_end_stays() -> None:
+    assert read([CHAT_STREAM[-1], *CHAT_STREAM[:-1]]).output_tokens == 5
+
+
 def test_a_stream_without_text_has_no_first_piece() -> None:
     exchange = read([CHAT_STREAM[0], CHAT_STREAM[3]])
     assert (exchange.error, exchange.ttft_s, exchange.gaps_s) == (None, None, ())
@@ -123,7 +127,9 @@ def test_the_first_error_of_a_stream_stays() -> None:
 
 
 def test_an_error_of_the_connection_outweighs_those_of_the_stream() -> None:
-    assert ExchangeReader(sent_s=0).finish("ReadError: gone").error == "ReadError: gone"
+    reader = ExchangeReader(sent_s=0)
+    reader.feed('{"error": {"message": "no room"}}', 1)
+    assert reader.finish("ReadError: gone").error == "ReadError: gone"
 
 
 def test_an_error_is_one_line_and_no_essay() -> None:

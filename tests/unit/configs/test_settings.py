@@ -89,6 +89,7 @@ def test_no_value_is_coerced_to_another_type(kind: type[BaseModel], values: dict
         (ApiSettings, {"models": []}),
         (ApiSettings, {"models": ["m"], "max_body_bytes": 0}),
         (ApiSettings, {"models": ["m"], "replica_wait_s": -1}),
+        (ApiSettings, {"models": ["m"], "replica_wait_s": float("inf")}),
     ],
 )
 def test_values_out_of_bounds_are_refused(kind: type[BaseModel], values: dict[str, Any]) -> None:

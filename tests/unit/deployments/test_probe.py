@@ -121,6 +121,12 @@ def test_a_route_that_never_comes_is_given_up_with_the_last_reason() -> None:
     assert not list(times)
 
 
+def test_no_proxy_of_the_environment_stands_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with serving(lambda *_: (200, LISTING)) as port:
+        wait_for_route(f"http://127.0.0.1:{port}", 0)
+
+
 def test_a_port_that_another_process_listens_at_is_refused() -> None:
     with socket.socket() as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as Serve's proxy does

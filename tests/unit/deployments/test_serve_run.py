@@ -1,8 +1,13 @@
 """The process that serves: what it takes from Serve's types, and refuses before Ray starts."""
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+from ray import serve
 from ray.serve._private.common import DeploymentStatus, DeploymentStatusTrigger
 from ray.serve.schema import (
     ApplicationStatus,
@@ -13,8 +18,12 @@ from ray.serve.schema import (
 
 from configs.errors import SettingsError
 from configs.paths import REPOSITORY
-from deployments.serve_run import check_schema, main, to_states
+from configs.serve_file import load_serve_file
+from deployments import serve_run
+from deployments.probe import NoAnswerError
+from deployments.serve_run import StartWatcher, check_schema, end_processes, main, to_states
 from deployments.startup import ApplicationState, DeploymentState
+from deployments.stop_signals import StopSignals
 
 PROFILES = [REPOSITORY / "serve_config.yaml", *sorted((REPOSITORY / "configs").glob("*.yaml"))]
 
@@ -60,3 +69,68 @@ def test_a_mistake_ends_it_before_a_cluster_starts(
 ) -> None:
     assert main([str(tmp_path / "no.yaml")]) == 1
     assert capsys.readouterr().err.startswith("antiphon: cannot read")
+
+
+class RecordedStop(StopSignals):
+    """Notes a stop in place of sending a signal to the process of the tests."""
+
+    def interrupt(self) -> None:
+        self.asked.set()
+
+
+def overview(status: ApplicationStatus, message: str = "") -> ApplicationStatusOverview:
+    return ApplicationStatusOverview(status, message, 0.0, {})
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Follow the start of the default file while Serve says one status after another."""
+    serve_file = load_serve_file(REPOSITORY / "serve_config.yaml", {})
+
+    def follow(*statuses: dict[str, ApplicationStatusOverview]) -> tuple[str | None, bool]:
+        replies = iter(statuses)
+        monkeypatch.setattr(serve_run, "POLL_S", 0)
+        monkeypatch.setattr(serve, "status", lambda: ServeStatus(applications=next(replies)))
+        stop_signals = RecordedStop(grace_s=0)
+        watcher = StartWatcher(serve_file, tmp_path, stop_signals)
+        watcher.start()
+        watcher.join()
+        return watcher.failure, stop_signals.asked.is_set()
+
+    return follow
+
+
+APPLICATIONS = ("smollm2-135m", "smollm2-135m-tools", "store", "api")
+RUNNING = {name: overview(ApplicationStatus.RUNNING) for name in APPLICATIONS}
+
+
+def test_a_start_that_cannot_succeed_stops_the_process_with_the_cause(watch: Any) -> None:
+    failed = {"api": overview(ApplicationStatus.DEPLOY_FAILED, "no such module")}
+    deploying = {"api": overview(ApplicationStatus.DEPLOYING)}
+    assert watch({}, deploying, failed) == ("application 'api' cannot start: no such module", True)
+
+
+def test_when_all_models_have_answered_it_says_so_and_goes_on(
+    watch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve_run, "first_answers", lambda *_: ["smollm2-135m"])
+    waiting = RUNNING | {"api": overview(ApplicationStatus.DEPLOYING)}
+    assert watch(waiting, RUNNING) == (None, False)
+    assert "Antiphon is ready" in capsys.readouterr().out
+
+
+def test_a_model_that_does_not_answer_stops_the_process(
+    watch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> list[str]:
+        raise NoAnswerError("no reply within 300 s")
+
+    monkeypatch.setattr(serve_run, "first_answers", fail)
+    assert watch(RUNNING) == ("no reply within 300 s", True)
+
+
+def test_processes_that_are_left_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_run, "LEFTOVER_WAIT_S", 0.05)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as left:
+        end_processes([psutil.Process(left.pid)])
+        assert not psutil.pid_exists(left.pid)

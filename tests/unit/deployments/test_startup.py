@@ -82,7 +82,7 @@ def test_it_is_up_when_every_application_runs() -> None:
         "",
         "A replica failed to start with exception. Retrying 2 more time(s). Error:\nboom",
         "Deployment 'm' has 1 replicas that have taken more than 15s to initialize.",
-        SLOW.format(needed='{"CPU": 1}', offered='{"CPU": 2.0}'),
+        SLOW.format(needed='{"CPU": 2}', offered='{"CPU": 2.0}'),
         SLOW.format(needed="UNKNOWN", offered="UNKNOWN"),
     ],
 )
