@@ -113,7 +113,7 @@ class ApiSettings(Settings):
     """Processes that parse requests and write streams."""
     max_body_bytes: int = Field(default=33_554_432, ge=1)
     """Longest body of a request, in bytes; a longer one gets a 413."""
-    replica_wait_s: float = Field(default=60.0, ge=0)
+    replica_wait_s: float = Field(default=60.0, gt=0)
     """Seconds that a request waits for a model that is starting before it gets a 503."""
 
     @model_validator(mode="after")

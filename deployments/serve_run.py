@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import click
 import psutil
@@ -50,14 +51,23 @@ ASKED_WAIT_S = 1.0
 ANSWER_TIMEOUT_S = 300.0
 
 
+class Stop(Protocol):
+    """The end of the process, as the watcher sees it: has it been asked for, and ask for it."""
+
+    @property
+    def asked(self) -> threading.Event: ...
+
+    def interrupt(self) -> None: ...
+
+
 class StartWatcher:
     """Follows the start from a thread of its own, and stops the process where it cannot succeed."""
 
-    def __init__(self, serve_file: ServeFile, logs: Path, stop_signals: StopSignals) -> None:
+    def __init__(self, serve_file: ServeFile, logs: Path, stop: Stop) -> None:
         self.failure: str | None = None
         self._serve_file = serve_file
         self._logs = logs
-        self._stop_signals = stop_signals
+        self._stop = stop
         self._thread = threading.Thread(target=self._run, name="start-watcher", daemon=True)
 
     def start(self) -> None:
@@ -75,13 +85,13 @@ class StartWatcher:
         try:
             failure = self._follow()
         finally:
-            if failure is not None and not self._stop_signals.asked.is_set():
+            if failure is not None and not self._stop.asked.is_set():
                 self.failure = failure
-                self._stop_signals.interrupt()
+                self._stop.interrupt()
 
     def _follow(self) -> str | None:
         """Wait until every model has answered; the reason where that cannot be."""
-        while not self._stop_signals.asked.wait(POLL_S):
+        while not self._stop.asked.wait(POLL_S):
             try:
                 states = to_states(serve.status())
             except (RayError, RayServeException) as error:

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from deployments.errors import (
     InternalError,
     NotFoundError,
+    ServiceError,
     UnavailableError,
     to_service_error,
 )
@@ -23,7 +24,10 @@ from deployments.translate.stream import ResponseStream
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
 from engine.types import EngineEvent
+from stores.errors import StoreError
 from stores.types import ResponseRecord
+
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +95,7 @@ class ResponsesService:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._finishing: set[asyncio.Task[ResponseEnded]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def open(self, request: CreateResponse, owner: str) -> RunningResponse:
         """Start a response: all that can be refused is refused here, before a stream's first byte.
@@ -104,10 +108,11 @@ class ResponsesService:
         generate_request = to_generate_request(request, route.card, response_id)
         rest = route.client.generate(generate_request)
         first = await self._first(rest)
+        beginning = self._own(self._begin(request, owner, route, response_id, first, rest))
         try:
-            return await self._begin(request, owner, route, response_id, first, rest)
-        except BaseException:
-            await rest.aclose()
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            self._own(self._undo(beginning))
             raise
 
     async def _begin(
@@ -125,10 +130,19 @@ class ResponsesService:
         is_wanted = request.store is not False
         echo = to_echo(request, route.card, is_wanted)
         record = to_record(StoredResponse(machine.response(), echo), owner)
-        is_kept = await self._ports.store.begin(record, request.model, is_wanted)
+        try:
+            is_kept = await self._ports.store.begin(record, request.model, is_wanted)
+        except BaseException:
+            await rest.aclose()
+            raise
         if is_kept != is_wanted:
             echo = to_echo(request, route.card, is_kept)
         return RunningResponse(owner, is_kept, echo, machine, first, rest)
+
+    async def _undo(self, beginning: "asyncio.Task[RunningResponse]") -> None:
+        """Close a response whose client left while the store was told of it."""
+        with suppress(ServiceError, StoreError):
+            await self.close(await beginning)
 
     async def create(self, request: CreateResponse, owner: str) -> StoredResponse:
         """Run a response to its end.
@@ -158,7 +172,7 @@ class ResponsesService:
             async with aclosing(self._drive(running)) as events:
                 async for event in events:
                     if isinstance(event, ResponseEnded):
-                        event = await asyncio.shield(self._finish_apart(running, event))
+                        event = await asyncio.shield(self._own(self._finish(running, event)))
                     yield event
         finally:
             await self.close(running)
@@ -170,7 +184,7 @@ class ResponsesService:
         """
         if not running.machine.has_ended:
             running.machine.cancel()
-            self._finish_apart(running, ResponseEnded(running.machine.response()))
+            self._own(self._finish(running, ResponseEnded(running.machine.response())))
         await running.rest.aclose()
 
     async def retrieve(self, response_id: str, owner: str) -> StoredResponse:
@@ -194,7 +208,8 @@ class ResponsesService:
         if not await self._ports.store.delete(response_id, owner):
             raise self._unknown(response_id)
         if model is not None:
-            await self._abort(model, response_id)
+            with suppress(ServiceError, EngineError):  # a model that is away generates nothing
+                await self._abort(model, response_id)
 
     async def cancel(self, response_id: str, owner: str) -> StoredResponse:
         """Stop a response that runs; one that has ended is returned as it is.
@@ -242,13 +257,11 @@ class ResponsesService:
                 for event in machine.fail(to_service_error(error).message):
                     yield event
 
-    def _finish_apart(
-        self, running: RunningResponse, ended: ResponseEnded
-    ) -> asyncio.Task[ResponseEnded]:
-        """`_finish` in an own task, which outlives a caller that is cancelled."""
-        task = asyncio.create_task(self._finish(running, ended))
-        self._finishing.add(task)
-        task.add_done_callback(self._finishing.discard)
+    def _own(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+        """Work in a task of its own, which outlives a caller that is cancelled."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
     async def _finish(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:

@@ -109,7 +109,7 @@ MetadataValue = Annotated[str, Field(max_length=512)]
 class CreateResponse(WireModel):
     """What this server takes of a request."""
 
-    model: str = Field(min_length=1)
+    model: str = Field(min_length=1, max_length=256)
     input: (
         Annotated[
             Annotated[str, Tag("<text>")] | Annotated[list[InputMessage], Tag("<array>")],

@@ -88,7 +88,7 @@ def test_no_value_is_coerced_to_another_type(kind: type[BaseModel], values: dict
         (StoreSettings, {"responses_store_ttl_secs": -1}),
         (ApiSettings, {"models": []}),
         (ApiSettings, {"models": ["m"], "max_body_bytes": 0}),
-        (ApiSettings, {"models": ["m"], "replica_wait_s": -1}),
+        (ApiSettings, {"models": ["m"], "replica_wait_s": 0}),
         (ApiSettings, {"models": ["m"], "replica_wait_s": float("inf")}),
     ],
 )

@@ -39,9 +39,11 @@ def serving(answer: Answer) -> Iterator[int]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def make_file(port: int) -> ServeFile:
@@ -124,7 +126,7 @@ def test_a_route_that_never_comes_is_given_up_with_the_last_reason() -> None:
 def test_no_proxy_of_the_environment_stands_between(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with serving(lambda *_: (200, LISTING)) as port:
-        wait_for_route(f"http://127.0.0.1:{port}", 0)
+        wait_for_route(f"http://127.0.0.1:{port}", 10)
 
 
 def test_a_port_that_another_process_listens_at_is_refused() -> None:
@@ -148,4 +150,4 @@ def test_a_refused_connection_is_no_answer() -> None:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
         with pytest.raises(NoAnswerError, match="no usable reply"):
-            wait_for_route(f"http://127.0.0.1:{port}", 0)
+            wait_for_route(f"http://127.0.0.1:{port}", 10, clock=iter([0.0, 11.0]).__next__)

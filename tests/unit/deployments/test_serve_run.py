@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from deployments import serve_run
 from deployments.probe import NoAnswerError
 from deployments.serve_run import StartWatcher, check_schema, end_processes, main, to_states
 from deployments.startup import ApplicationState, DeploymentState
-from deployments.stop_signals import StopSignals
 
 PROFILES = [REPOSITORY / "serve_config.yaml", *sorted((REPOSITORY / "configs").glob("*.yaml"))]
 
@@ -71,8 +71,11 @@ def test_a_mistake_ends_it_before_a_cluster_starts(
     assert capsys.readouterr().err.startswith("antiphon: cannot read")
 
 
-class RecordedStop(StopSignals):
+class RecordedStop:
     """Notes a stop in place of sending a signal to the process of the tests."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
 
     def interrupt(self) -> None:
         self.asked.set()
@@ -91,7 +94,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         replies = iter(statuses)
         monkeypatch.setattr(serve_run, "POLL_S", 0)
         monkeypatch.setattr(serve, "status", lambda: ServeStatus(applications=next(replies)))
-        stop_signals = RecordedStop(grace_s=0)
+        stop_signals = RecordedStop()
         watcher = StartWatcher(serve_file, tmp_path, stop_signals)
         watcher.start()
         watcher.join()
