@@ -24,6 +24,9 @@ RECOMMENDED: Mapping[str, str] = {
     # gRPC too late for the proxy, hence the second.
     "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
     "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+    # The first variable also holds back a thousand lines of log: why a request failed would be
+    # there minutes later, or never.
+    "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1",
     # Clients talk to the proxy: a replica's own port would move when the replica is replaced.
     "RAY_SERVE_ENABLE_DIRECT_INGRESS": "0",
     # gRPC stops at 4 MiB unless told otherwise; request bodies may be larger.

@@ -28,6 +28,8 @@ AnySettings = TypeVar("AnySettings", bound=BaseModel)
 class HttpOptions(BaseModel):
     """The part of Serve's `http_options` that a launcher needs, with Serve's defaults."""
 
+    model_config = ConfigDict(strict=True)
+
     host: str = "0.0.0.0"
     port: int = Field(default=8000, ge=1, le=65535)
 
@@ -35,7 +37,8 @@ class HttpOptions(BaseModel):
 class ApplicationEntry(BaseModel):
     """The part of one entry of `applications` that is checked here."""
 
-    name: str = Field(default="default", min_length=1)
+    # Serve makes file names and metric labels of it, and breaks on other characters.
+    name: str = Field(default="default", pattern=r"^[A-Za-z0-9._-]{1,100}$")
     import_path: str
     route_prefix: str | None = "/"
     args: dict[str, Any] = {}
@@ -154,6 +157,10 @@ def find_api(outline: FileOutline) -> ApplicationEntry:
     entries = [entry for entry in outline.applications if entry.import_path == API_APP]
     if len(entries) != 1:
         raise SettingsError(f"{len(entries)} applications have import_path {API_APP}, not one")
+    if entries[0].route_prefix is None:
+        raise SettingsError(
+            f"application {entries[0].name!r}: route_prefix is null: no route leads here"
+        )
     return entries[0]
 
 

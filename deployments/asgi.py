@@ -1,5 +1,6 @@
 """What every HTTP exchange gets, whatever its route: an id, a bound on its body, JSON errors."""
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +29,10 @@ from engine.errors import EngineError
 from stores.errors import StoreError
 
 logger = logging.getLogger(__name__)
+
+# Headers by which a client could tell Serve's proxy not to notice that it leaves, or to cut it.
+CONTROL_HEADERS = ("x-request-disconnect-disabled", "x-request-timeout-seconds")
+BODY_S = 60.0  # how long a body may take to come
 
 REQUEST_ID = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
@@ -79,7 +84,10 @@ class RequestId:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = choose_request_id(Headers(scope=scope).get(REQUEST_ID))
+        sent = Headers(scope=scope).get(REQUEST_ID)
+        # What the proxy has put on the reply is what the log must say, whatever it is.
+        kept = sent[:MAX_REQUEST_ID_CHARACTERS] if sent and not self._writes_header else None
+        request_id = kept or choose_request_id(sent)
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
@@ -97,6 +105,9 @@ class CatchAll:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
         has_started = False
 
         async def watch_send(message: Message) -> None:
@@ -105,9 +116,10 @@ class CatchAll:
             await send(message)
 
         try:
+            check_control_headers(Headers(scope=scope))
             await self._app(scope, receive, watch_send)
         except Exception as error:
-            if scope["type"] != "http" or has_started:
+            if has_started:
                 logger.exception("an exchange broke off after its first byte")
                 raise
             reply = await reply_to_error(Request(scope), error)
@@ -133,11 +145,21 @@ async def read_json_body(request: Request, max_bytes: int) -> bytes:
     if length.isdecimal() and int(length[:20]) > max_bytes:
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > max_bytes:
-            raise too_large
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > max_bytes:
+                    raise too_large
+    except TimeoutError:
+        raise InvalidRequestError(f"The body did not come within {BODY_S:.0f} s.") from None
     return bytes(body)
+
+
+def check_control_headers(headers: Headers) -> None:
+    for name in CONTROL_HEADERS:
+        if name in headers:
+            raise InvalidRequestError(f"The header '{name}' is not served.")
 
 
 def check_content_type(headers: Headers) -> None:
@@ -160,7 +182,7 @@ async def reply_to_error(request: Request, error: Exception) -> Response:
             "request %s failed", request.state.request_id, exc_info=error, stack_info=False
         )
     else:
-        logger.info("request %s is refused: %s", request.state.request_id, told.message)
+        logger.info("request %s is refused: %.500s", request.state.request_id, told.message)
     headers = to_error_headers(told)
     if isinstance(error, HTTPException) and error.headers:
         headers.update(error.headers)

@@ -19,6 +19,9 @@ from stores.types import ResponseRecord
 
 logger = logging.getLogger(__name__)
 
+# How long a short call may take, a replica's restart included; generations have no such limit.
+CALL_S = 20.0
+
 
 @contextmanager
 def own_errors(what: str) -> Iterator[None]:
@@ -30,7 +33,7 @@ def own_errors(what: str) -> Iterator[None]:
             raise error.cause from None
         logger.exception("a call to the %s failed", what)
         raise InternalError(f"The {what} had an internal error.", None, "server_error") from error
-    except (RayError, RayServeException) as error:
+    except (RayError, RayServeException, TimeoutError) as error:
         raise UnavailableError(f"The {what} is away; try again soon.") from error
 
 
@@ -64,13 +67,15 @@ class ApplicationHandle:
         """
         handle = await self.get()
         with own_errors(self._what):
-            return await getattr(handle, method).remote(*args)
+            async with asyncio.timeout(CALL_S):
+                return await getattr(handle, method).remote(*args)
 
     async def call_all(self, method: str, *args: object) -> list[Any]:
         """Call a method on every running replica; none is an empty list."""
         handle = await self.get()
         with own_errors(self._what):
-            return list(await handle.broadcast(method, *args).results_async())
+            async with asyncio.timeout(CALL_S):
+                return list(await handle.broadcast(method, *args).results_async())
 
 
 class HandleEngineClient:

@@ -13,21 +13,21 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import click
 import psutil
 import ray
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from ray import serve
 from ray.exceptions import RayError
 from ray.serve import scripts
 from ray.serve.exceptions import RayServeException
-from ray.serve.schema import ServeDeploySchema, ServeStatus
+from ray.serve.schema import HTTPOptionsSchema, ServeDeploySchema, ServeStatus
 
 from configs.errors import SettingsError
 from configs.serve_file import ServeFile, describe, load_serve_file
@@ -42,6 +42,8 @@ from deployments.startup import (
 from deployments.stop_signals import StopSignals
 
 SERVE_NAMESPACE = "serve"
+# All processes of a cluster inherit this variable; its value is the cluster's own folder.
+CLUSTER_MARK = "ANTIPHON_CLUSTER"
 POLL_S = 0.5
 # Serve waits for running requests at a stop; a person at the keyboard does not wait that long.
 GRACE_S = 7.0
@@ -49,6 +51,8 @@ LEFTOVER_WAIT_S = 2.0
 # The thread that notes a signal may be a moment behind the main thread, which the signal ends.
 ASKED_WAIT_S = 1.0
 ANSWER_TIMEOUT_S = 300.0
+# Large models take minutes to load; what is not up after this will not come up.
+START_TIMEOUT_S = 1800.0
 
 
 class Stop(Protocol):
@@ -91,7 +95,10 @@ class StartWatcher:
 
     def _follow(self) -> str | None:
         """Wait until every model has answered; the reason where that cannot be."""
+        end_s = time.monotonic() + START_TIMEOUT_S
         while not self._stop.asked.wait(POLL_S):
+            if time.monotonic() > end_s:
+                return f"not all applications run after {START_TIMEOUT_S:.0f} s"
             try:
                 states = to_states(serve.status())
             except (RayError, RayServeException) as error:
@@ -135,15 +142,31 @@ def check_schema(path: Path) -> None:
     Raises:
         SettingsError: where Serve would refuse it.
     """
+    content = yaml.safe_load(path.read_bytes())
     try:
-        ServeDeploySchema.model_validate(yaml.safe_load(path.read_bytes()))
+        ServeDeploySchema.model_validate(content)
     except ValidationError as error:
         raise SettingsError(f"{path}: {describe(error)}") from error
+    # Serve itself ignores a misspelt key, and with `http_option` would answer the whole network.
+    check_keys(path, "", content, ServeDeploySchema)
+    check_keys(path, "http_options.", content.get("http_options") or {}, HTTPOptionsSchema)
+
+
+def check_keys(path: Path, prefix: str, content: Mapping[str, Any], kind: type[BaseModel]) -> None:
+    """Refuse keys that a schema of Serve's does not have.
+
+    Raises:
+        SettingsError: with the first such key.
+    """
+    for key in content:
+        if key not in kind.model_fields:
+            raise SettingsError(f"{path}: unknown key {prefix}{key}")
 
 
 @contextmanager
 def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
     """A local cluster without a dashboard, and its end: on leaving, all its processes are gone."""
+    os.environ[CLUSTER_MARK] = str(folder)
     try:
         ray.init(
             address="local",
@@ -156,16 +179,25 @@ def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
         yield
     finally:
         stop_signals.finish()
-        processes = psutil.Process().children(recursive=True)
         ray.shutdown(wait_for_processes=True)
-        end_processes(processes)
+        end_processes(find_processes(str(folder)))
+
+
+def find_processes(mark: str) -> list[psutil.Process]:
+    """The processes that have inherited our mark; some are no descendants any more.
+
+    A raylet that is stopped while it starts leaves children to the system's first process.
+    """
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(CLUSTER_MARK) == mark:
+                found.append(process)
+    return found
 
 
 def end_processes(processes: list[psutil.Process]) -> None:
-    """Kill what is left of a cluster.
-
-    A raylet that is stopped while it starts is killed before it has ended its own children.
-    """
+    """Kill what is left of a cluster, after a moment to end by itself."""
     _, alive = psutil.wait_procs(processes, timeout=LEFTOVER_WAIT_S)
     for process in alive:
         with suppress(psutil.NoSuchProcess):
@@ -210,7 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         sys.stderr.write(f"antiphon: {error}\n")
         return 1
-    folder = Path(tempfile.mkdtemp(prefix="r", dir=os.environ.get("RAY_TMPDIR")))
+    parent = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="r", dir=parent))
     failure = serve_until_stopped(serve_file, folder)
     if failure is not None:
         sys.stderr.write(f"\nantiphon: {failure}\n  logs: {folder}\n")

@@ -24,9 +24,9 @@ class ChatTemplate:
             ChatTemplateError: where the template does not even render a greeting.
         """
         self._tokenizer = tokenizer
-        self._source = override or tokenizer.chat_template
-        if self._source is not None:
-            self.render((ChatMessage("user", "Hello"),))
+        self._source = tokenizer.chat_template if override is None else override
+        if self._source is not None and not self.render((ChatMessage("user", "Hello"),)):
+            raise ChatTemplateError("The chat template renders a greeting to nothing.")
 
     @property
     def exists(self) -> bool:

@@ -35,10 +35,7 @@ class LoadedModel:
     special_ids: frozenset[int]
     stop_ids: frozenset[int]
     context_length: int
-
-    @property
-    def longest_token_bytes(self) -> int:
-        return max(map(len, self.vocabulary))
+    longest_token_bytes: int
 
 
 def load(
@@ -63,14 +60,16 @@ def load(
         template = ChatTemplate(tokenizer, chat_template)
     except ChatTemplateError as error:
         raise ModelLoadError(f"the chat template of the model in {folder}: {error}") from error
+    vocabulary = tuple(TokenizerInfo.from_huggingface(tokenizer).decoded_vocab)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         chat_template=template,
-        vocabulary=tuple(TokenizerInfo.from_huggingface(tokenizer).decoded_vocab),
+        vocabulary=vocabulary,
         special_ids=list_special_ids(tokenizer) | frozenset(wrapper.eos_token_ids),
         stop_ids=frozenset(wrapper.eos_token_ids),
         context_length=choose_context_length(config, context_length),
+        longest_token_bytes=max(map(len, vocabulary)),
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from engine.backend import mx
 from engine.types import SamplingParams
 
+# Below this the likeliest token has all the mass, and dividing by it would leave float32's range.
+GREEDY_BELOW = 1e-4
 SMALLEST = 1e-9  # stands for a `top_p` of 0, under which even the likeliest token would fall
 
 
@@ -45,7 +47,8 @@ class BatchSampler:
         return mx.where(self._is_greedy, greedy, drawn)
 
     def _build(self) -> None:
-        temperatures = [params.temperature for params in self._params]
+        sampled = [params.temperature for params in self._params]
+        temperatures = [t if t >= GREEDY_BELOW else 0.0 for t in sampled]
         self._draws = any(temperature > 0 for temperature in temperatures)
         self._cuts = any(params.top_p < 1 for params in self._params)
         self._is_greedy = mx.array([temperature == 0 for temperature in temperatures])

@@ -41,10 +41,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFailure:
-    """Why a response failed, as its caller may know it."""
+    """Why a response failed, as its caller may know it; `is_temporary`: a retry may help."""
 
     code: str
     message: str
+    is_temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,9 +155,7 @@ class ResponsesService:
             async for event in events:
                 if isinstance(event, ResponseEnded):
                     if event.response.failure is not None:
-                        raise InternalError(
-                            event.response.failure.message, None, event.response.failure.code
-                        )
+                        raise to_error(event.response.failure)
                     return StoredResponse(event.response, running.echo)
         raise AssertionError("a stream ends with its terminal event")
 
@@ -254,7 +252,8 @@ class ResponsesService:
         except Exception as error:
             logger.exception("response %s failed", machine.response().response_id)
             if not machine.has_ended:
-                for event in machine.fail(to_service_error(error).message):
+                told = to_service_error(error)
+                for event in machine.fail(told.message, isinstance(told, UnavailableError)):
                     yield event
 
     def _own(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
@@ -286,6 +285,13 @@ class ResponsesService:
         return NotFoundError(
             f"Response with id '{response_id}' not found.", "response_id", "not_found"
         )
+
+
+def to_error(failure: ResponseFailure) -> ServiceError:
+    """What a caller who does not stream is told of a response that failed."""
+    if failure.is_temporary:
+        return UnavailableError(failure.message)
+    return InternalError(failure.message, None, failure.code)
 
 
 def to_record(stored: StoredResponse, owner: str) -> ResponseRecord:

@@ -95,10 +95,10 @@ class ResponseStream:
                 return self._finish(event, now)
         assert_never(event)
 
-    def fail(self, message: str) -> list[StreamEvent]:
+    def fail(self, message: str, is_temporary: bool = False) -> list[StreamEvent]:
         """End the response as failed; `message` is what the caller is told."""
         self._check_open()
-        failure = ResponseFailure("server_error", message)
+        failure = ResponseFailure("server_error", message, is_temporary)
         return self._end("incomplete", replace(self._response, status="failed", failure=failure))
 
     def cancel(self) -> list[StreamEvent]:

@@ -10,6 +10,9 @@ from deployments.errors import InvalidRequestError
 Model = TypeVar("Model", bound=BaseModel)
 
 
+MAX_PARAM_CHARACTERS = 256  # a path may hold a key that the client made up
+
+
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """A JSON object.
 
@@ -42,7 +45,7 @@ def parse_model(model: type[Model], value: dict[str, Any]) -> Model:
 def to_request_error(error: ValidationError) -> InvalidRequestError:
     """The first of pydantic's complaints, as a caller can use it."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    param = to_path(first["loc"])
+    param = to_path(first["loc"])[:MAX_PARAM_CHARACTERS]
     if first["type"] == "missing":
         return InvalidRequestError(
             f"Missing required parameter: '{param}'.", param, "missing_required_parameter"

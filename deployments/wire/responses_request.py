@@ -50,6 +50,12 @@ WITHOUT_EFFECT = (
 )
 
 
+# Items of an input and parts of an item: beyond what any context holds, and parsed in milliseconds.
+MAX_ELEMENTS = 10_000
+# Names and labels that are kept and echoed, but never read.
+Label = Annotated[str, Field(max_length=512)]
+
+
 class WireModel(BaseModel):
     """Strict, so that a string is never a number. Unknown keys are ignored."""
 
@@ -68,7 +74,8 @@ def _name_form(value: object) -> str:
 
 
 Content = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<array>")],
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[TextPart], Field(max_length=MAX_ELEMENTS), Tag("<array>")],
     Discriminator(_name_form),
 ]
 
@@ -97,9 +104,9 @@ class TextSettings(WireModel):
 class ReasoningSettings(WireModel):
     """`reasoning`, echoed as sent."""
 
-    effort: str | None = None
-    summary: str | None = None
-    generate_summary: str | None = None
+    effort: Label | None = None
+    summary: Label | None = None
+    generate_summary: Label | None = None
 
 
 MetadataKey = Annotated[str, Field(max_length=64)]
@@ -112,7 +119,8 @@ class CreateResponse(WireModel):
     model: str = Field(min_length=1, max_length=256)
     input: (
         Annotated[
-            Annotated[str, Tag("<text>")] | Annotated[list[InputMessage], Tag("<array>")],
+            Annotated[str, Tag("<text>")]
+            | Annotated[list[InputMessage], Field(max_length=MAX_ELEMENTS), Tag("<array>")],
             Discriminator(_name_form),
         ]
         | None
@@ -124,15 +132,15 @@ class CreateResponse(WireModel):
     max_tool_calls: int | None = Field(None, ge=1)
     metadata: dict[MetadataKey, MetadataValue] | None = Field(None, max_length=16)
     parallel_tool_calls: bool | None = None
-    prompt_cache_key: str | None = None
+    prompt_cache_key: Label | None = None
     reasoning: ReasoningSettings | None = None
-    safety_identifier: str | None = None
-    service_tier: str | None = None
+    safety_identifier: Label | None = None
+    service_tier: Label | None = None
     store: bool | None = None
     stream: bool | None = None
     text: TextSettings | None = None
     tool_choice: Literal["auto", "none"] | None = None
-    user: str | None = None
+    user: Label | None = None
 
 
 def check_served(body: Mapping[str, Any]) -> None:

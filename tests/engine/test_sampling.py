@@ -26,6 +26,13 @@ def test_temperature_0_takes_the_likeliest_in_any_company() -> None:
     assert first == last == [0] * 50
 
 
+@pytest.mark.parametrize("temperature", [1e-5, 1e-38, 1e-45, 5e-324])
+def test_a_temperature_that_divides_beyond_float32_is_greedy(temperature: float) -> None:
+    params = SamplingParams(temperature)
+    assert draw(make_sampler(params, SamplingParams(1.0)), 2, 20)[0] == [0] * 20
+    assert draw(make_sampler(params), 1, 20)[0] == [0] * 20
+
+
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_frequencies_follow_the_softmax_at_that_temperature(temperature: float) -> None:
     (row,) = draw(make_sampler(SamplingParams(temperature)), 1, 4000)

@@ -124,6 +124,19 @@ async def test_a_body_of_another_kind_is_refused(headers: dict[str, str], messag
     assert (reply.status_code, reply.json()) == (415, envelope(message))
 
 
+@pytest.mark.parametrize("name", ["x-request-disconnect-disabled", "X-Request-Timeout-Seconds"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_header_that_steers_serves_proxy_is_refused_on_every_route(
+    name: str, method: str
+) -> None:
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        reply = await served.http.request(method, "/v1/responses", json=GOOD, headers={name: "?1"})
+    message = f"The header '{name.lower()}' is not served."
+    assert (reply.status_code, reply.json()) == (400, envelope(message))
+    assert engine.requests == []
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

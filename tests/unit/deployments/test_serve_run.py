@@ -1,5 +1,6 @@
 """The process that serves: what it takes from Serve's types, and refuses before Ray starts."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -22,7 +23,14 @@ from configs.paths import REPOSITORY
 from configs.serve_file import load_serve_file
 from deployments import serve_run
 from deployments.probe import NoAnswerError
-from deployments.serve_run import StartWatcher, check_schema, end_processes, main, to_states
+from deployments.serve_run import (
+    StartWatcher,
+    check_schema,
+    end_processes,
+    find_processes,
+    main,
+    to_states,
+)
 from deployments.startup import ApplicationState, DeploymentState
 
 PROFILES = [REPOSITORY / "serve_config.yaml", *sorted((REPOSITORY / "configs").glob("*.yaml"))]
@@ -61,6 +69,20 @@ def test_what_serve_would_refuse_is_refused_with_the_key(tmp_path: Path) -> None
     path = tmp_path / "serve.yaml"
     path.write_text("applications: [{import_path: nowhere}]")
     with pytest.raises(SettingsError, match=r"serve\.yaml: applications\.0\.import_path"):
+        check_schema(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("http_option: {port: 1}\n", "http_option"),
+        ("http_options: {prot: 1}\n", "http_options.prot"),
+    ],
+)
+def test_a_misspelt_key_of_serves_is_refused(tmp_path: Path, text: str, key: str) -> None:
+    path = tmp_path / "serve.yaml"
+    path.write_text(f"{text}applications: [{{import_path: 'a:b'}}]")
+    with pytest.raises(SettingsError, match=rf"unknown key {key}$"):
         check_schema(path)
 
 
@@ -130,6 +152,21 @@ def test_a_model_that_does_not_answer_stops_the_process(
 
     monkeypatch.setattr(serve_run, "first_answers", fail)
     assert watch(RUNNING) == ("no reply within 300 s", True)
+
+
+def test_a_process_is_found_by_its_mark_also_when_its_parent_has_gone() -> None:
+    sleeper = "import time; print('on', flush=True); time.sleep(60)"
+    orphaning = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleeper!r}])"
+    environment = {**os.environ, serve_run.CLUSTER_MARK: "this test"}
+    with subprocess.Popen(
+        [sys.executable, "-c", orphaning], env=environment, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"on\n"
+        parent.wait()
+        (orphan,) = find_processes("this test")
+        end_processes([orphan])
+    assert find_processes("this test") == []
 
 
 def test_processes_that_are_left_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:

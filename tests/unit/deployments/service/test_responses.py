@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from deployments.errors import InternalError, NotFoundError, UnavailableError
+from deployments.errors import InternalError, NotFoundError, ServiceError, UnavailableError
 from deployments.resource.codec import decode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
 from deployments.resource.response import ResponseFailure
@@ -148,7 +148,8 @@ async def test_a_failure_is_the_last_event_and_tells_no_more_than_a_caller_may_k
     *_, last = await read(make_service(engine, store))
     assert isinstance(last, ResponseEnded)
     assert last.response.status == "failed"
-    assert last.response.failure == ResponseFailure("server_error", message)
+    is_temporary = isinstance(error, UnavailableError | EngineStoppedError)
+    assert last.response.failure == ResponseFailure("server_error", message, is_temporary)
     assert (engine.closed, store.statuses) == (["resp_1"], ["failed"])
 
 
@@ -157,9 +158,13 @@ async def test_a_failure_is_raised_to_a_caller_who_waits_for_the_whole(
     error: Exception, message: str
 ) -> None:
     store = ObservedStore()
-    with pytest.raises(InternalError) as caught:
+    with pytest.raises(ServiceError) as caught:
         await make_service(playing(*BEGINNING, error), store).create(REQUEST, "me")
-    assert (caught.value.message, caught.value.code) == (message, "server_error")
+    is_temporary = isinstance(error, UnavailableError | EngineStoppedError)
+    told = (
+        UnavailableError(message) if is_temporary else InternalError(message, None, "server_error")
+    )
+    assert (type(caught.value), caught.value.args) == (type(told), told.args)
     assert store.statuses == ["failed"]
 
 
