@@ -171,11 +171,11 @@ class ThreadedEngine:
             generation = self._make_generation(request, prompt)
             if self._has_stopped:
                 raise EngineStoppedError(STOPPED)
-            yield (GenerationStarted(len(prompt)),)
             if stream.is_aborted:
-                yield (GenerationFinished("abort", 0),)
+                yield GenerationStarted(len(prompt)), GenerationFinished("abort", 0)
                 return
             self._commands.put(generation)
+            yield (GenerationStarted(len(prompt)),)
             is_finished = False
             while not is_finished:
                 events = await stream.read()
