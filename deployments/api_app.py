@@ -25,7 +25,7 @@ class ApiDeployment:
         models = ModelDirectory({name: HandleEngineClient(name) for name in self._settings.models})
         ports = Ports(
             models=models,
-            store=HandleStoreClient(self._settings.store),
+            store=HandleStoreClient(self._settings.store, make_id("ingress")),
             clock=time.time,
             make_id=make_id,
             replica_wait_s=self._settings.replica_wait_s,

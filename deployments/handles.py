@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, cast
 
 from ray import serve
@@ -35,6 +36,11 @@ def own_errors(what: str) -> Iterator[None]:
         raise InternalError(f"The {what} had an internal error.", None, "server_error") from error
     except (RayError, RayServeException, TimeoutError) as error:
         raise UnavailableError(f"The {what} is away; try again soon.") from error
+
+
+def as_stream(response: object) -> DeploymentResponseGenerator[Any]:
+    """What a handle with `stream=True` returns; its type cannot say so."""
+    return cast(DeploymentResponseGenerator[Any], response)
 
 
 class ApplicationHandle:
@@ -96,10 +102,7 @@ class HandleEngineClient:
     ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
         handle = (await self._handle.get()).options(stream=True)
         with own_errors("model"):
-            batches = cast(
-                DeploymentResponseGenerator[tuple[EngineEvent, ...]],
-                handle.generate.remote(request),
-            )
+            batches = as_stream(handle.generate.remote(request))
             try:
                 async for batch in batches:
                     yield batch
@@ -111,14 +114,31 @@ class HandleEngineClient:
 
 
 class HandleStoreClient:
-    """`deployments.service.responses.ResponseStoreClient` over the store's application."""
+    """`deployments.service.responses.ResponseStoreClient` over the store's application.
 
-    def __init__(self, application: str) -> None:
+    It holds one call open to the store, so that the store learns of this process's death.
+    """
+
+    def __init__(self, application: str, ingress: str) -> None:
+        """`ingress` names this process among all that use the store."""
         self._handle = ApplicationHandle(application, "store")
+        self._ingress = ingress
+        self._attending: asyncio.Task[None] | None = None
 
     async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
-        is_kept: bool = await self._handle.call("begin", record, model, is_stored)
+        if self._attending is None or self._attending.done():
+            # In no request's context, or Serve might end the call with the request that began it.
+            self._attending = asyncio.create_task(self._attend(), context=Context())
+        is_kept: bool = await self._handle.call("begin", record, model, is_stored, self._ingress)
         return is_kept
+
+    async def _attend(self) -> None:
+        try:
+            handle = (await self._handle.get()).options(stream=True)
+            async for _ in as_stream(handle.attend.remote(self._ingress)):
+                logger.info("the store knows this process as %s", self._ingress)
+        except (RayError, RayServeException, UnavailableError) as error:
+            logger.warning("the store is away, the next response looks for it: %s", error)
 
     async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
         await self._handle.call("finish", record, is_stored)

@@ -79,3 +79,38 @@ def test_a_killed_engine_fails_its_own_stream_alone_and_comes_back(
     again = v1.responses.create(model=PLAIN, input="Hi", max_output_tokens=2)
     assert again.status == "incomplete"
     wait_until(lambda: server.health()[0] == 200, 30)
+
+
+def test_what_a_killed_ingress_was_generating_has_failed(server: Server, v1: openai.OpenAI) -> None:
+    with v1.responses.create(model=PLAIN, input="Tell me a story.", stream=True) as stream:
+        created = next(iter(stream))
+        assert created.type == "response.created"
+        (pid,) = server.pids("ServeReplica:api:")
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: is_failed(server, created.response.id), 30)
+    wait_until(lambda: server.engine(PLAIN)["running"] == 0, 10)
+    assert v1.responses.cancel(created.response.id).status == "failed"
+    check_first_client_may_leave(server, v1)
+
+
+def check_first_client_may_leave(server: Server, client: openai.OpenAI) -> None:
+    """The ingress's own call to the store began in that client's request and must outlive it."""
+    story = "Tell me a story."
+    with client.responses.create(model=TOOLS, input=story, stream=True) as first:
+        next(iter(first))
+        second = client.responses.create(
+            model=PLAIN, input=story, stream=True, max_output_tokens=200
+        )
+        created = next(iter(second))
+        assert created.type == "response.created"
+    with second:
+        wait_until(lambda: server.engine(TOOLS)["running"] == 0, 10)
+        assert client.responses.retrieve(created.response.id).status == "in_progress"
+
+
+def is_failed(server: Server, response_id: str) -> bool:
+    try:
+        reply = httpx2.get(f"{server.url}/v1/responses/{response_id}", timeout=10)
+    except httpx2.HTTPError:  # the proxy has no ingress to ask yet
+        return False
+    return reply.status_code == 200 and reply.json()["status"] == "failed"

@@ -42,11 +42,13 @@ class ObservedStore(StoreDeployment):
     def statuses(self) -> list[RecordStatus]:
         return [record.status for record in self.ends]
 
-    async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
+    async def begin(
+        self, record: ResponseRecord, model: str, is_stored: bool, ingress: str = ""
+    ) -> bool:
         if self.begins_with is not None:
             raise self.begins_with
         self._has_begun.set()
-        return await super().begin(record, model, is_stored)
+        return await super().begin(record, model, is_stored, ingress)
 
     async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
         self._is_ending.set()

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from deployments.resource.codec import decode_stored, encode_stored
+from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
 from deployments.store_deployment import StoreDeployment
 from stores.errors import StoreDisabledError, StoreError
 from stores.memory import MemoryResponseStore
@@ -144,3 +146,27 @@ async def test_who_waits_gets_the_end_of_a_response_that_cannot_be_kept() -> Non
     with pytest.raises(StoreError, match="the disk is full"):
         await store.finish(ENDED, is_stored=True)
     assert await store.wait_finished("resp_1", "alice", 0) == ENDED
+
+
+async def test_what_a_dead_ingress_was_generating_has_failed_and_nothing_else() -> None:
+    store = make_store()
+    response = Response("resp_1", 1_700_000_000, "in_progress", "scripted")
+    body = encode_stored(StoredResponse(response, RequestEcho(1.0, 1.0, is_stored=True)))
+    lost = replace(RUNNING, body=body)
+    attendance = store.attend("dead")
+    await anext(attendance)
+    await store.begin(lost, "model", True, "dead")
+    await store.begin(replace(lost, response_id="resp_2"), "model", True, "alive")
+    await store.begin(replace(lost, response_id="resp_3"), "model", False, "dead")
+    await store.watch("resp_3", "alice")
+    await attendance.aclose()
+    record = await store.get("resp_1", "alice")
+    assert record is not None
+    failed = decode_stored(record.body).response
+    assert (record.status, failed.status, failed.response_id) == ("failed", "failed", "resp_1")
+    assert failed.failure == ResponseFailure("server_error", "The server lost this response.", True)
+    assert await store.get("resp_2", "alice") == replace(lost, response_id="resp_2")
+    assert await store.get("resp_3", "alice") is None
+    unstored = await store.wait_finished("resp_3", "alice", 1.0)
+    assert unstored is not None
+    assert unstored.status == "failed"
