@@ -180,7 +180,6 @@ def own_cluster(folder: Path, stop_signals: StopSignals) -> Iterator[None]:
     finally:
         stop_signals.finish()
         ray.shutdown(wait_for_processes=True)
-        end_processes(find_processes(str(folder)))
 
 
 def find_processes(mark: str) -> list[psutil.Process]:
@@ -190,10 +189,21 @@ def find_processes(mark: str) -> list[psutil.Process]:
     """
     found = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(CLUSTER_MARK) == mark:
+        with suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and f"{CLUSTER_MARK}={mark}" in read_environment(process):
                 found.append(process)
     return found
+
+
+def read_environment(process: psutil.Process) -> list[str]:
+    """A process's variables, `NAME=value` each.
+
+    Ray's processes write their title over the beginning of theirs, where psutil stops reading.
+    """
+    block = Path(f"/proc/{process.pid}/environ")
+    if block.exists():
+        return block.read_bytes().decode(errors="replace").split("\0")
+    return [f"{name}={value}" for name, value in process.environ().items()]
 
 
 def end_processes(processes: list[psutil.Process]) -> None:
@@ -227,6 +237,11 @@ def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
         was_asked = stop_signals.asked.wait(ASKED_WAIT_S)
     else:
         was_asked = False
+    # Here and not beside Ray's own end: a signal in the midst of that end leaves all behind.
+    stop_signals.finish()
+    # Again, because what is ended first may have begun another process meanwhile.
+    while processes := find_processes(str(folder)):
+        end_processes(processes)
     return watcher.failure or (None if was_asked else "Serve has ended by itself")
 
 
