@@ -18,10 +18,27 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How the next token is picked; `temperature` 0 is greedy, `top_p` 1 keeps every token."""
+    """How the next token is picked; the defaults draw from the model's own distribution.
+
+    Penalties look at the generated text alone, never at the prompt (OpenAI's rule). What each
+    number does, and in which order, stands in `engine.sampling`.
+    """
 
     temperature: float = 1.0
+    """0 is greedy."""
     top_p: float = 1.0
+    """1 keeps every token."""
+    top_k: int = 0
+    """0 keeps every token."""
+    min_p: float = 0.0
+    """0 keeps every token."""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    """Token ids, each once, and what is added to their logits."""
+    seed: int | None = None
+    """The same seed draws the same tokens, alone and in any batch; None is a new one each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,10 @@ class GenerateRequest:
     messages: tuple[ChatMessage, ...]
     sampling: SamplingParams
     max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    """Texts, none empty, before which the output ends."""
+    top_logprobs: int | None = None
+    """How many alternatives to tell with each token's log probability; None tells neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +64,34 @@ class GenerationStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token by its bytes, and the natural logarithm of its probability."""
+
+    token: bytes
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLogprob:
+    """The model's own view of a sampled token: before temperature, penalties and masks.
+
+    `top` holds the likeliest tokens at its place, the likeliest first.
+    """
+
+    sampled: TokenLogprob
+    top: tuple[TokenLogprob, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
-    """New text, never empty; `num_tokens` of the output are covered by the text up to here."""
+    """New text, never empty; `num_tokens` of the output are covered by the text up to here.
+
+    `logprobs` has one element a token that this text completes, where they were asked for.
+    """
 
     text: str
     num_tokens: int
+    logprobs: tuple[SampledLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +120,32 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """Counters since start, and the state of this moment (`is_alive`, `running`, `waiting`).
+    """Counters since start, and the state of this moment (`is_alive` to `cache_budget_bytes`).
 
-    `steps` counts turns of the engine's loop. `max_abort_steps` is the largest number of turns that
-    began between an abort and the moment its row was freed.
+    `refused` counts requests that found the queue full. `steps` counts turns of the engine's loop,
+    `step_s` the seconds they took. `max_abort_steps` is the largest number of turns that began
+    between an abort and the moment its row was freed.
     """
 
+    engine_id: str
+    """New at each start, so that counters which begin again at 0 can be told apart."""
     is_alive: bool
-    running: int
-    waiting: int
-    admitted: int
-    finished: int
-    aborted: int
-    failed: int
-    steps: int
-    prompt_tokens: int
-    output_tokens: int
-    max_abort_steps: int
+    running: int = 0
+    waiting: int = 0
+    cache_bytes: int = 0
+    cache_budget_bytes: int = 0
+    admitted: int = 0
+    refused: int = 0
+    finished_by_stop: int = 0
+    finished_by_length: int = 0
+    aborted: int = 0
+    failed: int = 0
+    preempted: int = 0
+    steps: int = 0
+    step_s: float = 0.0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    max_abort_steps: int = 0
 
 
 class Engine(Protocol):

@@ -14,7 +14,7 @@ from tests.support.serving import playing, serving
 
 
 def state(is_alive: bool) -> dict[str, Any]:
-    return asdict(EngineStats(is_alive, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    return asdict(EngineStats("scripted", is_alive))
 
 
 async def test_all_is_well_while_every_model_lives() -> None:

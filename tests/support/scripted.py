@@ -60,7 +60,7 @@ class ScriptedEngine:
         return self.shown
 
     async def stats(self) -> list[EngineStats]:
-        return [EngineStats(self.is_alive, len(self._aborts), 0, 0, 0, 0, 0, 0, 0, 0, 0)]
+        return [EngineStats("scripted", self.is_alive, len(self._aborts))]
 
     async def generate(
         self, request: GenerateRequest

@@ -42,7 +42,7 @@ VALUES = [
     TextDelta("é 🙂", 1),
     GenerationFinished("abort", 2),
     CARD,
-    EngineStats(True, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
+    EngineStats("engine", True, *range(1, 18)),
 ]
 
 

@@ -14,7 +14,7 @@ from engine.types import EngineStats, ModelCard
 from tests.support.scripted import CARD, AwayEngine, ScriptedEngine
 from tests.support.serving import playing
 
-STATS = EngineStats(True, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+STATS = EngineStats("engine", True)
 AWAY = [UnavailableError("The model is away."), EngineStoppedError("ended"), None]
 
 
