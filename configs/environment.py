@@ -1,9 +1,12 @@
-"""Environment variables that override the YAML's settings. They are read here and nowhere else."""
+"""Environment variables beside the YAML's settings. They are read here and nowhere else."""
 
 from collections.abc import Mapping
 
+from configs.api_keys import read_key_file, split_keys
 from configs.errors import SettingsError
-from configs.settings import StoreSettings
+from configs.settings import ApiSettings, StoreSettings
+
+KEYS_VARIABLE = "ANTIPHON_API_KEYS"
 
 STORE_VARIABLES: Mapping[str, str] = {
     "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES": "responses_store_max_entries",
@@ -26,6 +29,26 @@ def override_store_settings(
         if variable in environment
     }
     return settings.model_copy(update=values)
+
+
+def load_api_keys(settings: ApiSettings, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys of the file and of the variable, each once; none where neither is given.
+
+    A variable that is set and empty is refused: whoever sets it does not want an open server.
+
+    Raises:
+        SettingsError: where the file or the variable cannot be read or has a wrong key.
+    """
+    keys: list[str] = []
+    if settings.api_keys_file is not None:
+        try:
+            keys += read_key_file(settings.api_keys_file)
+        except SettingsError as error:
+            raise SettingsError(f"args.api_keys_file: {error}") from error
+    if KEYS_VARIABLE in environment:
+        text = environment[KEYS_VARIABLE]
+        keys += split_keys(text, f"environment variable {KEYS_VARIABLE}")
+    return tuple(dict.fromkeys(keys))
 
 
 def to_count(variable: str, text: str) -> int:

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from configs.environment import override_store_settings
+from configs.api_keys import check_reach, is_loopback
+from configs.environment import load_api_keys, override_store_settings
 from configs.errors import SettingsError
 from configs.paths import find_file
 from configs.settings import ApiSettings, ModelSettings, StoreSettings
@@ -19,8 +20,6 @@ from configs.settings import ApiSettings, ModelSettings, StoreSettings
 MODEL_APP = "deployments.model_app:build"
 STORE_APP = "deployments.store_app:build"
 API_APP = "deployments.api_app:build"
-
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 AnySettings = TypeVar("AnySettings", bound=BaseModel)
 
@@ -69,7 +68,7 @@ class ServeFile:
     @property
     def is_loopback(self) -> bool:
         """Whether HTTP answers this machine alone."""
-        return self.host in LOOPBACK_HOSTS
+        return is_loopback(self.host)
 
     @property
     def base_url(self) -> str:
@@ -84,7 +83,7 @@ def load_serve_file(path: Path, environment: Mapping[str, str]) -> ServeFile:
 
     Raises:
         SettingsError: where the file or a variable is wrong; the message names the application and
-            the key.
+            the key. Also where the network could use the server without an API key.
     """
     outline = read_outline(path)
     names = tuple(entry.name for entry in outline.applications)
@@ -93,6 +92,8 @@ def load_serve_file(path: Path, environment: Mapping[str, str]) -> ServeFile:
     stores = read_applications(outline, STORE_APP, StoreSettings)
     api_entry = find_api(outline)
     api = to_settings(ApiSettings, api_entry)
+    keys = load_api_keys(api, environment)
+    check_reach(outline.http_options.host, bool(keys), api.allow_without_key)
     check_models(models)
     check_references(api_entry.name, api, models, stores)
     return ServeFile(
@@ -239,6 +240,8 @@ def describe(error: ValidationError, prefix: str = "") -> str:
 def describe_fault(kind: str, location: tuple[int | str, ...], message: str, value: object) -> str:
     """One fault of settings in the file's own words."""
     key = ".".join(str(part) for part in location if part != "")
+    if key.endswith("api_keys_file"):
+        return f"{key}: {message}"  # without the value, which may be a key in the wrong place
     match kind:
         case "extra_forbidden":
             return f"unknown key {key}"

@@ -46,6 +46,16 @@ class SamplingSettings(Settings):
     """Flattens (> 1) or sharpens (< 1) the distribution; 0 always takes the likeliest token."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Only the likeliest tokens whose probabilities add up to this share are picked from."""
+    top_k: int = Field(default=0, ge=0)
+    """Only so many of the likeliest tokens are picked from; 0 sets no limit."""
+    min_p: float = Field(default=0.0, ge=0, le=1)
+    """Tokens less likely than this share of the likeliest one's probability are not picked."""
+    presence_penalty: float = Field(default=0.0, ge=-2, le=2)
+    """Taken from the logit of each token that the answer already has."""
+    frequency_penalty: float = Field(default=0.0, ge=-2, le=2)
+    """Taken from the logit of a token as often as the answer already has it."""
+    repetition_penalty: float = Field(default=1.0, ge=0.01, le=100)
+    """Makes tokens that the answer already has less likely (> 1) or more (< 1)."""
 
 
 class ModelSettings(Settings):
@@ -69,6 +79,13 @@ class ModelSettings(Settings):
     """Generations that one replica runs at the same time."""
     max_waiting: int = Field(default=64, ge=0)
     """Generations that wait for a place in one replica; the next request gets a 429."""
+    max_request_s: float = Field(default=3600.0, gt=0)
+    """Seconds that a generation may take, the wait for a place included; then it fails."""
+    kv_cache_bytes: int | None = Field(default=None, ge=1)
+    """Memory for the KV caches of one replica; None takes what the device has to spare.
+
+    When running generations outgrow it, the latest of them waits and is computed again.
+    """
     chat_template: Path | None = Field(default=None, strict=False)
     """A Jinja file in place of the model's own template.
 
@@ -115,6 +132,13 @@ class ApiSettings(Settings):
     """Longest body of a request, in bytes; a longer one gets a 413."""
     replica_wait_s: float = Field(default=60.0, gt=0)
     """Seconds that a request waits for a model that is starting before it gets a 503."""
+    api_keys_file: Path | None = Field(default=None, strict=False)
+    """A file of API keys, one a line, read when the server starts; found as `chat_template` is.
+
+    The keys of the variable ANTIPHON_API_KEYS count as well. Where there is no key, none is needed.
+    """
+    allow_without_key: bool = False
+    """Answer other machines although there is no key."""
 
     @model_validator(mode="after")
     def check_models_differ(self) -> Self:

@@ -1,12 +1,18 @@
 """Builder of the HTTP application (`import_path: deployments.api_app:build`)."""
 
+import os
 import secrets
 import time
 
+import ray
 from ray import serve
+from ray.serve.context import _get_global_client
 from starlette.applications import Starlette
 
+from configs.api_keys import check_reach
+from configs.environment import load_api_keys
 from configs.settings import ApiSettings
+from deployments.authentication import KeyRing
 from deployments.handles import HandleEngineClient, HandleStoreClient
 from deployments.ingress import Ingress, make_app
 from deployments.logs import join_serve_logs
@@ -17,9 +23,10 @@ from deployments.service.responses import Ports, ResponsesService
 class ApiDeployment:
     """A replica of the ingress: it finds the models and the store by their applications' names."""
 
-    def __init__(self, settings: ApiSettings) -> None:
+    def __init__(self, settings: ApiSettings, keys: KeyRing) -> None:
         join_serve_logs()
         self._settings = settings
+        self._keys = keys
 
     def __serve_build_asgi_app__(self) -> Starlette:
         models = ModelDirectory({name: HandleEngineClient(name) for name in self._settings.models})
@@ -31,7 +38,7 @@ class ApiDeployment:
             replica_wait_s=self._settings.replica_wait_s,
         )
         ingress = Ingress(ResponsesService(ports), models, self._settings.max_body_bytes)
-        return make_app(ingress, is_behind_proxy=True)
+        return make_app(ingress, self._keys, is_behind_proxy=True)
 
 
 def make_id(prefix: str) -> str:
@@ -39,7 +46,24 @@ def make_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(16)}"
 
 
+def find_http_host() -> str | None:
+    """The host that Serve's proxy listens at; None where no Serve runs yet."""
+    if not ray.is_initialized():  # or the question would start a cluster
+        return None
+    client = _get_global_client(raise_if_no_controller_running=False)
+    return client.http_config.host if client else None
+
+
 def build(args: ApiSettings) -> serve.Application:
+    """The application.
+
+    Raises:
+        SettingsError: where an API key cannot be read or used, or the network needs none.
+    """
+    # Read here, once: all replicas have the same keys, also one that starts on another machine or
+    # after the file has changed. What is sent to them are digests.
+    keys = load_api_keys(args, os.environ)
+    check_reach(find_http_host(), bool(keys), args.allow_without_key)
     return (
         serve.deployment(name="api")(serve.ingress()(ApiDeployment))
         .options(
@@ -50,5 +74,5 @@ def build(args: ApiSettings) -> serve.Application:
             graceful_shutdown_timeout_s=5,
             ray_actor_options={"num_cpus": 0},
         )
-        .bind(args)
+        .bind(args, KeyRing.of(keys))
     )

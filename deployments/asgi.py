@@ -1,4 +1,4 @@
-"""What every HTTP exchange gets, whatever its route: an id, a bound on its body, JSON errors."""
+"""What every HTTP exchange gets, whatever its route: id, owner, bounded body, JSON errors."""
 
 import asyncio
 import logging
@@ -11,9 +11,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from deployments.authentication import KeyRing
 from deployments.errors import (
+    AuthenticationError,
     InternalError,
     InvalidRequestError,
     MethodNotAllowedError,
@@ -34,6 +37,7 @@ logger = logging.getLogger(__name__)
 CONTROL_HEADERS = ("x-request-disconnect-disabled", "x-request-timeout-seconds")
 BODY_S = 60.0  # how long a body may take to come
 
+AUTHORIZATION = b"authorization"
 REQUEST_ID = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
 
@@ -126,6 +130,24 @@ class CatchAll:
             await reply(scope, receive, send)
 
 
+class RequireKey:
+    """Finds out whose every exchange is, before a route is looked for and the body is read.
+
+    The `open_route` alone needs no key: the router's own match says whether it is meant.
+    """
+
+    def __init__(self, app: ASGIApp, keys: KeyRing, open_route: Route) -> None:
+        self._app = app
+        self._keys = keys
+        self._open_route = open_route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._open_route.matches(scope)[0] is Match.NONE:
+            sent = [value for name, value in scope["headers"] if name == AUTHORIZATION]
+            scope.setdefault("state", {})["owner"] = self._keys.find_owner(sent)
+        await self._app(scope, receive, send)
+
+
 def choose_request_id(sent: str | None) -> str:
     if sent and len(sent) <= MAX_REQUEST_ID_CHARACTERS and sent.isascii() and sent.isprintable():
         return sent
@@ -186,6 +208,8 @@ async def reply_to_error(request: Request, error: Exception) -> Response:
     headers = to_error_headers(told)
     if isinstance(error, HTTPException) and error.headers:
         headers.update(error.headers)
+    if isinstance(told, AuthenticationError):
+        headers["www-authenticate"] = "Bearer"
     return JsonReply(to_error_body(told), status_code=to_status(told), headers=headers)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.applications import Starlette
@@ -17,10 +17,13 @@ from deployments.asgi import (
     EventStreamReply,
     JsonReply,
     RequestId,
+    RequireKey,
     read_json_body,
 )
+from deployments.authentication import KeyRing
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import ResponsesService, RunningResponse
+from deployments.wire.metrics import CONTENT_TYPE, ModelMetrics, write_metrics
 from deployments.wire.models import to_model, to_model_list
 from deployments.wire.parse import parse_json_object, parse_model
 from deployments.wire.responses import ResponseEventWriter, to_body
@@ -29,7 +32,6 @@ from deployments.wire.responses_request import CreateResponse, check_served, lis
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 IGNORED = "x-antiphon-ignored"
-OWNER = ""  # whose responses these are: everyone's, until there are API keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +49,24 @@ class Ingress:
         ignored = list_ignored(body)
         headers = {IGNORED: ", ".join(ignored)} if ignored else {}
         if wanted.stream:
-            running = await self.responses.open(wanted, OWNER)
+            running = await self.responses.open(wanted, request.state.owner)
             close = partial(self.responses.close, running)
             return EventStreamReply(self._write_events(running), headers, close)
-        stored = await self.responses.create(wanted, OWNER)
+        stored = await self.responses.create(wanted, request.state.owner)
         return JsonReply(to_body(stored), headers=headers)
 
     async def retrieve_response(self, request: Request) -> Response:
-        return JsonReply(
-            to_body(await self.responses.retrieve(request.path_params["response_id"], OWNER))
-        )
+        response_id = request.path_params["response_id"]
+        return JsonReply(to_body(await self.responses.retrieve(response_id, request.state.owner)))
 
     async def delete_response(self, request: Request) -> Response:
         response_id = request.path_params["response_id"]
-        await self.responses.delete(response_id, OWNER)
+        await self.responses.delete(response_id, request.state.owner)
         return JsonReply({"id": response_id, "object": "response.deleted", "deleted": True})
 
     async def cancel_response(self, request: Request) -> Response:
-        return JsonReply(
-            to_body(await self.responses.cancel(request.path_params["response_id"], OWNER))
-        )
+        response_id = request.path_params["response_id"]
+        return JsonReply(to_body(await self.responses.cancel(response_id, request.state.owner)))
 
     async def list_models(self, _: Request) -> Response:
         return JsonReply(to_model_list(await self.models.cards()))
@@ -82,11 +82,21 @@ class Ingress:
         body = {
             "status": "ok" if is_well else "unavailable",
             "models": {
-                model.application: [asdict(replica) for replica in model.replicas]
+                model.application: {
+                    "replicas": len(model.replicas),
+                    "alive": sum(replica.is_alive for replica in model.replicas),
+                }
                 for model in models
             },
         }
         return JsonReply(body, status_code=200 if is_well else 503)
+
+    async def metrics(self, _: Request) -> Response:
+        page = write_metrics(
+            ModelMetrics(model.application, model.name, model.is_alive, model.replicas)
+            for model in await self.models.health()
+        )
+        return Response(page, headers={"content-type": CONTENT_TYPE})
 
     async def _write_events(self, running: RunningResponse) -> AsyncGenerator[bytes, None]:
         writer = ResponseEventWriter(running.echo)
@@ -105,8 +115,8 @@ def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     return endpoint
 
 
-def make_app(ingress: Ingress, is_behind_proxy: bool) -> Starlette:
-    """The ASGI application: every route also without `/v1`.
+def make_app(ingress: Ingress, keys: KeyRing, is_behind_proxy: bool) -> Starlette:
+    """The ASGI application: every route also without `/v1`, and only `/health` without a key.
 
     `is_behind_proxy` says that Serve's proxy adds the request's id to every reply.
     """
@@ -125,11 +135,13 @@ def make_app(ingress: Ingress, is_behind_proxy: bool) -> Starlette:
         for prefix in ("/v1", "")
         for path, endpoints in served.items()
     ]
+    health = Route("/health", ingress.health)
     app = Starlette(
-        routes=[*routes, Route("/health", ingress.health)],
+        routes=[*routes, health, Route("/metrics", ingress.metrics)],
         middleware=[
             Middleware(RequestId, writes_header=not is_behind_proxy),
             Middleware(CatchAll),
+            Middleware(RequireKey, keys=keys, open_route=health),
         ],
         exception_handlers=ERROR_HANDLERS,
     )

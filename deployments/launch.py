@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from configs.environment import load_api_keys
 from configs.errors import SettingsError
 from configs.paths import cache_folder
 from configs.ray_environment import prepare_ray_environment
@@ -53,9 +54,10 @@ def prepare(path: Path, environment: Mapping[str, str]) -> dict[str, str]:
     serve_file = load_serve_file(path, environment)
     check_port(serve_file.host, serve_file.port)
     if not serve_file.is_loopback:
+        has_keys = bool(load_api_keys(serve_file.api, environment))
         sys.stderr.write(
-            f"antiphon: the server answers the network, not only this machine: "
-            f"http_options.host is {serve_file.host}\n"
+            f"antiphon: the server answers the network, {'with' if has_keys else 'without'} "
+            f"asking for a key: http_options.host is {serve_file.host}\n"
         )
     fetch_models(serve_file, cache_folder(environment))
     return {**environment, **prepare_ray_environment(environment)}

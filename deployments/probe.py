@@ -44,29 +44,31 @@ def check_port(host: str, port: int) -> None:
         raise SettingsError(f"cannot listen at {host}:{port}: {error.strerror}") from error
 
 
-def first_answers(serve_file: ServeFile, timeout_s: float) -> list[str]:
+def first_answers(serve_file: ServeFile, timeout_s: float, key: str | None = None) -> list[str]:
     """Ask every model for one short answer; the names that the server lists.
 
     Each request may take `timeout_s`: a model's first answer can include compiling its kernels.
+    `key` is one that the server knows, where it asks for keys.
 
     Raises:
         NoAnswerError: where a request fails.
     """
     url = serve_file.base_url
-    wait_for_route(url, ROUTE_WAIT_S)
+    wait_for_route(url, ROUTE_WAIT_S, key)
     for model in serve_file.models.values():
         question = {"model": model.name, "input": "Hello", "max_output_tokens": 1, "store": False}
         try:
-            fetch_json(f"{url}/v1/responses", timeout_s, question)
+            fetch_json(f"{url}/v1/responses", timeout_s, key, question)
         except NoAnswerError as error:
             raise NoAnswerError(f"model {model.name!r} does not answer: {error}") from error
-    listing = fetch_json(f"{url}/v1/models", timeout_s)
+    listing = fetch_json(f"{url}/v1/models", timeout_s, key)
     return [model["id"] for model in listing["data"]]
 
 
 def wait_for_route(
     url: str,
     wait_s: float,
+    key: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
@@ -78,7 +80,7 @@ def wait_for_route(
     end_s = clock() + wait_s
     while True:
         try:
-            fetch_json(f"{url}/v1/models", wait_s)
+            fetch_json(f"{url}/v1/models", wait_s, key)
         except NoAnswerError:
             if clock() >= end_s:
                 raise
@@ -87,17 +89,19 @@ def wait_for_route(
             return
 
 
-def fetch_json(url: str, timeout_s: float, body: dict[str, Any] | None = None) -> Any:
+def fetch_json(
+    url: str, timeout_s: float, key: str | None = None, body: dict[str, Any] | None = None
+) -> Any:
     """GET, or POST where there is a body, with no proxy between.
 
     Raises:
         NoAnswerError: where there is no reply in time, an error status, or no JSON.
     """
-    request = urllib.request.Request(
-        url,
-        data=None if body is None else json.dumps(body).encode(),
-        headers={"content-type": "application/json"},
-    )
+    headers = {"content-type": "application/json"}
+    if key is not None:
+        headers["authorization"] = f"Bearer {key}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=timeout_s) as reply:

@@ -29,6 +29,7 @@ from ray.serve import scripts
 from ray.serve.exceptions import RayServeException
 from ray.serve.schema import HTTPOptionsSchema, ServeDeploySchema, ServeStatus
 
+from configs.environment import load_api_keys
 from configs.errors import SettingsError
 from configs.serve_file import ServeFile, describe, load_serve_file
 from deployments.probe import NoAnswerError, check_port, first_answers
@@ -65,11 +66,15 @@ class Stop(Protocol):
 
 
 class StartWatcher:
-    """Follows the start from a thread of its own, and stops the process where it cannot succeed."""
+    """Follows the start from a thread of its own, and stops the process where it cannot succeed.
 
-    def __init__(self, serve_file: ServeFile, logs: Path, stop: Stop) -> None:
+    `key` is one of the server's API keys, where it has any.
+    """
+
+    def __init__(self, serve_file: ServeFile, key: str | None, logs: Path, stop: Stop) -> None:
         self.failure: str | None = None
         self._serve_file = serve_file
+        self._key = key
         self._logs = logs
         self._stop = stop
         self._thread = threading.Thread(target=self._run, name="start-watcher", daemon=True)
@@ -111,12 +116,15 @@ class StartWatcher:
 
     def _ask_models(self) -> str | None:
         try:
-            models = first_answers(self._serve_file, ANSWER_TIMEOUT_S)
+            models = first_answers(self._serve_file, ANSWER_TIMEOUT_S, self._key)
         except NoAnswerError as error:
             return str(error)
         # The process is the one that `deployments.launch` began in, so this counts its part too.
         elapsed_s = time.time() - psutil.Process().create_time()
-        sys.stdout.write(format_ready(self._serve_file, models, elapsed_s, str(self._logs)))
+        needs_key = self._key is not None
+        sys.stdout.write(
+            format_ready(self._serve_file, models, elapsed_s, str(self._logs), needs_key)
+        )
         sys.stdout.flush()
         return None
 
@@ -221,10 +229,10 @@ def run_serve(path: Path) -> None:
     scripts.run.main([str(path), "--address", address], standalone_mode=False)
 
 
-def serve_until_stopped(serve_file: ServeFile, folder: Path) -> str | None:
+def serve_until_stopped(serve_file: ServeFile, key: str | None, folder: Path) -> str | None:
     """Run the applications until a signal ends them; the reason where nobody asked for the end."""
     stop_signals = StopSignals(GRACE_S)
-    watcher = StartWatcher(serve_file, folder / "session_latest/logs/serve", stop_signals)
+    watcher = StartWatcher(serve_file, key, folder / "session_latest/logs/serve", stop_signals)
     try:
         stop_signals.install()
         with own_cluster(folder, stop_signals):
@@ -252,6 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     path = parser.parse_args(arguments).config
     try:
         serve_file = load_serve_file(path, os.environ)
+        keys = load_api_keys(serve_file.api, os.environ)
         check_schema(path)
         check_port(serve_file.host, serve_file.port)
     except SettingsError as error:
@@ -260,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parent = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="r", dir=parent))
-    failure = serve_until_stopped(serve_file, folder)
+    failure = serve_until_stopped(serve_file, keys[0] if keys else None, folder)
     if failure is not None:
         sys.stderr.write(f"\nantiphon: {failure}\n  logs: {folder}\n")
         return 1

@@ -116,15 +116,21 @@ def describe_plain(message: str) -> str:
     return error.strip()
 
 
-def format_ready(serve_file: ServeFile, models: Iterable[str], elapsed_s: float, logs: str) -> str:
-    """What a person sees when every model has answered; the curl line works as it stands."""
+def format_ready(
+    serve_file: ServeFile, models: Iterable[str], elapsed_s: float, logs: str, needs_key: bool
+) -> str:
+    """What a person sees when every model has answered.
+
+    The curl line works as it stands, but for the key where one is needed: keys are never printed.
+    """
     url = serve_file.base_url
     names = list(models)
     body = json.dumps({"model": names[0], "input": "Say hello."}, ensure_ascii=False)
+    key = " -H 'authorization: Bearer YOUR-KEY'" if needs_key else ""
     return (
         f"\nAntiphon is ready after {elapsed_s:.0f} s at {url}/v1\n"
         f"  models  {', '.join(names)}\n"
-        f"  try     curl -s {url}/v1/responses -H 'content-type: application/json' "
+        f"  try     curl -s {url}/v1/responses -H 'content-type: application/json'{key} "
         f"-d {shlex.quote(body)}\n"
         f"  logs    {logs}\n"
         f"  stop    Ctrl-C\n\n"

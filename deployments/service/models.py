@@ -18,10 +18,14 @@ ANSWER_S = 2.0  # how long an engine may take to show its card or its state
 
 @dataclass(frozen=True, slots=True)
 class ModelHealth:
-    """State of one model's replicas; an empty list means that none answered."""
+    """State of one model's replicas; an empty list means that none answered.
+
+    `name` is the one on the model's card, empty while it has never shown any.
+    """
 
     application: str
     replicas: list[EngineStats]
+    name: str = ""
 
     @property
     def is_alive(self) -> bool:
@@ -97,7 +101,24 @@ class ModelDirectory:
         self._router = Router(self._routes.values())
 
     async def health(self) -> list[ModelHealth]:
-        return list(await asyncio.gather(*(self._check(name) for name in self._clients)))
+        """The state of every model, after `ANSWER_S` at most: who has not answered is away."""
+        checks = asyncio.gather(*(self._check(application) for application in self._clients))
+        _, replicas = await asyncio.gather(self._learn_names(), checks)
+        return [
+            ModelHealth(application, each, self._find_name(application))
+            for application, each in zip(self._clients, replicas, strict=True)
+        ]
+
+    async def _learn_names(self) -> None:
+        """Ask for the names where one is missing; those that are merely old do for now."""
+        if len(self._routes) < len(self._clients):
+            await self.refresh()
+        else:
+            self._refresh_if_old()
+
+    def _find_name(self, application: str) -> str:
+        route = self._routes.get(application)
+        return route.card.name if route else ""
 
     async def _ask(self, application: str) -> Route | None:
         client = self._clients[application]
@@ -108,10 +129,10 @@ class ModelDirectory:
             logger.info("model application %s shows no card: %r", application, error)
             return None
 
-    async def _check(self, application: str) -> ModelHealth:
+    async def _check(self, application: str) -> list[EngineStats]:
         try:
             async with asyncio.timeout(ANSWER_S):
-                return ModelHealth(application, await self._clients[application].stats())
+                return await self._clients[application].stats()
         except (TimeoutError, EngineError, ServiceError) as error:
             logger.info("model application %s shows no state: %r", application, error)
-            return ModelHealth(application, [])
+            return []

@@ -12,6 +12,8 @@ import openai
 from tests.support.server import Server
 
 PLAIN, TOOLS = "smollm2-135m", "smollm2-135m-tools"
+RUNNING, STEPS = "vllm:num_requests_running", "antiphon:engine_steps_total"
+CANCELLED, ABORT_STEPS = "antiphon:requests_cancelled_total", "antiphon:engine_abort_steps_max"
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
@@ -23,7 +25,8 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
 
 def open_stream_and_leave(server: Server, text: str, num_lines: int) -> None:
     body = {"model": PLAIN, "input": text, "stream": True}
-    with httpx2.stream("POST", f"{server.url}/v1/responses", json=body, timeout=60) as reply:
+    url = f"{server.url}/v1/responses"
+    with httpx2.stream("POST", url, json=body, headers=server.headers, timeout=60) as reply:
         lines = reply.iter_lines()
         for _ in range(num_lines):
             next(lines)
@@ -33,10 +36,10 @@ def check_row_is_freed(server: Server, text: str, num_lines: int) -> None:
     """Leave a stream; its row must go within one step, which the engine itself counts."""
     before = server.engine(PLAIN)
     open_stream_and_leave(server, text, num_lines)
-    wait_until(lambda: server.engine(PLAIN)["running"] == 0, 10)
+    wait_until(lambda: server.engine(PLAIN)[RUNNING] == 0, 10)
     after = server.engine(PLAIN)
-    assert after["aborted"] == before["aborted"] + 1
-    assert after["max_abort_steps"] <= 1
+    assert after[CANCELLED] == before[CANCELLED] + 1
+    assert after[ABORT_STEPS] <= 1
 
 
 def test_a_client_that_leaves_in_mid_stream_frees_its_row(server: Server) -> None:
@@ -44,9 +47,9 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_row(server: Server) -> Non
 
 
 def test_a_client_that_leaves_during_prefill_frees_its_row(server: Server) -> None:
-    before = server.engine(PLAIN)["steps"]
+    before = server.engine(PLAIN)[STEPS]
     check_row_is_freed(server, "word " * 6000, num_lines=6)
-    assert server.engine(PLAIN)["steps"] - before < 6000 / 128, "it was prefilled to its end"
+    assert server.engine(PLAIN)[STEPS] - before < 6000 / 128, "it was prefilled to its end"
 
 
 def test_a_client_that_leaves_leaves_a_cancelled_record(server: Server, v1: openai.OpenAI) -> None:
@@ -88,7 +91,7 @@ def test_what_a_killed_ingress_was_generating_has_failed(server: Server, v1: ope
         (pid,) = server.pids("ServeReplica:api:")
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: is_failed(server, created.response.id), 30)
-    wait_until(lambda: server.engine(PLAIN)["running"] == 0, 10)
+    wait_until(lambda: server.engine(PLAIN)[RUNNING] == 0, 10)
     assert v1.responses.cancel(created.response.id).status == "failed"
     check_first_client_may_leave(server, v1)
 
@@ -104,13 +107,14 @@ def check_first_client_may_leave(server: Server, client: openai.OpenAI) -> None:
         created = next(iter(second))
         assert created.type == "response.created"
     with second:
-        wait_until(lambda: server.engine(TOOLS)["running"] == 0, 10)
+        wait_until(lambda: server.engine(TOOLS)[RUNNING] == 0, 10)
         assert client.responses.retrieve(created.response.id).status == "in_progress"
 
 
 def is_failed(server: Server, response_id: str) -> bool:
     try:
-        reply = httpx2.get(f"{server.url}/v1/responses/{response_id}", timeout=10)
+        url = f"{server.url}/v1/responses/{response_id}"
+        reply = httpx2.get(url, headers=server.headers, timeout=10)
     except httpx2.HTTPError:  # the proxy has no ingress to ask yet
         return False
     return reply.status_code == 200 and reply.json()["status"] == "failed"

@@ -21,7 +21,7 @@ from tests.support.server import Server
 def test_errors_are_json_with_all_four_keys_and_an_id(
     server: Server, method: str, path: str, content: bytes, kind: str, status: int
 ) -> None:
-    headers = {"content-type": kind, "x-request-id": "mine"}
+    headers = {**server.headers, "content-type": kind, "x-request-id": "mine"}
     reply = httpx2.request(method, server.url + path, content=content, headers=headers, timeout=30)
     assert reply.status_code == status
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
@@ -30,17 +30,20 @@ def test_errors_are_json_with_all_four_keys_and_an_id(
 
 def test_every_reply_has_an_id_streams_too(server: Server) -> None:
     body = {"model": "smollm2-135m", "input": "Hi", "max_output_tokens": 1}
-    for reply in (
-        httpx2.get(f"{server.url}/health"),
-        httpx2.post(f"{server.url}/v1/responses", json=body, timeout=60),
-        httpx2.post(f"{server.url}/v1/responses", json={**body, "stream": True}, timeout=60),
+    url, headers = f"{server.url}/v1/responses", server.headers
+    for reply, status in (
+        (httpx2.get(f"{server.url}/health"), 200),
+        (httpx2.post(url, json=body, headers=headers, timeout=60), 200),
+        (httpx2.post(url, json={**body, "stream": True}, headers=headers, timeout=60), 200),
+        (httpx2.post(url, json=body, timeout=60), 401),
     ):
-        assert reply.status_code == 200
+        assert reply.status_code == status
         assert len(reply.headers.get_list("x-request-id")) == 1
 
 
 def test_a_stream_ends_with_done_and_then_closes(server: Server) -> None:
     body = {"model": "smollm2-135m", "input": "Hi", "max_output_tokens": 2, "stream": True}
-    reply = httpx2.post(f"{server.url}/v1/responses", json=body, timeout=60)
+    url = f"{server.url}/v1/responses"
+    reply = httpx2.post(url, json=body, headers=server.headers, timeout=60)
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.text.endswith("\n\ndata: [DONE]\n\n")

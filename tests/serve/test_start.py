@@ -30,6 +30,16 @@ def test_an_unknown_key_is_refused_by_name(tmp_path: Path) -> None:
     check_failure(server, "application 'api': unknown key args.modles")
 
 
+def test_a_server_open_to_the_network_without_a_key_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    port = write_config(config, REPOSITORY / "serve_config.yaml")
+    content = yaml.safe_load(config.read_text())
+    del content["http_options"]["host"]
+    config.write_text(yaml.safe_dump(content))
+    server = Server.start(config, port, tmp_path)
+    check_failure(server, "http_options.host is '0.0.0.0'")
+
+
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     server = start(tmp_path, **{"smollm2-135m": {"source": str(tmp_path / "nowhere")}})
     check_failure(server, "nowhere")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MARK = "ANTIPHON_TEST_SERVER"  # a variable that all processes of one server inherit
@@ -40,15 +41,21 @@ def write_config(path: Path, source: Path, **changes: dict[str, Any]) -> int:
 
 @dataclass
 class Server:
-    """A running launcher; `output` is the file that holds what it prints."""
+    """A running launcher; `output` is the file that holds what it prints.
+
+    `key` is one of the server's API keys, where it asks for one.
+    """
 
     process: subprocess.Popen[bytes]
     output: Path
     url: str
     mark: str
+    key: str = "none"
 
     @classmethod
-    def start(cls, config: Path, port: int, folder: Path, **variables: str) -> "Server":
+    def start(
+        cls, config: Path, port: int, folder: Path, key: str = "none", **variables: str
+    ) -> "Server":
         """Run the launcher in a session of its own, so that signals reach it alone."""
         mark = uuid.uuid4().hex
         output = folder / "output"
@@ -62,7 +69,7 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return cls(process, output, f"http://127.0.0.1:{port}", mark)
+        return cls(process, output, f"http://127.0.0.1:{port}", mark, key)
 
     def wait_ready(self) -> None:
         """Wait until the launcher says that every model has answered."""
@@ -99,8 +106,19 @@ class Server:
             with error:
                 return error.code, json.load(error)
 
-    def engine(self, application: str) -> dict[str, Any]:
-        """The counters of a model's one replica; empty while it has none."""
-        _, body = self.health()
-        replicas = body["models"][application]
-        return dict(replicas[0]) if replicas else {}
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request needs to be answered."""
+        return {"authorization": f"Bearer {self.key}"}
+
+    def engine(self, model: str) -> dict[str, float]:
+        """The numbers of a model's one replica, by their names; empty while it has none."""
+        request = urllib.request.Request(f"{self.url}/metrics", headers=self.headers)
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            page = reply.read().decode()
+        return {
+            sample.name: sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.labels["model_name"] == model and "engine" in sample.labels
+        }

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ import httpx2
 from openai import AsyncOpenAI
 from starlette.types import ASGIApp
 
-from deployments.ingress import OWNER, Ingress, make_app
+from deployments.authentication import EVERYONE, KeyRing
+from deployments.ingress import Ingress, make_app
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import Ports, ResponsesService, ResponseStoreClient
 from deployments.store_deployment import StoreDeployment
@@ -42,26 +43,35 @@ async def serving(
     store: ResponseStoreClient | None = None,
     hang_up: HangUp = "tell",
     replica_wait_s: float = 60.0,
+    keys: Sequence[str] = (),
 ) -> AsyncIterator[Served]:
-    """The application over these engines; at its end every response that began must have ended."""
+    """The application over these engines; at its end every response that began must have ended.
+
+    `keys` are the server's; the clients send the first of them.
+    """
     store = make_store() if store is None else store
     models = ModelDirectory({f"app-{number}": each for number, each in enumerate(engines)})
     ports = Ports(models, store, make_clock(), make_ids(), replica_wait_s)
     ingress = Ingress(ResponsesService(ports), models, MAX_BODY_BYTES)
-    app = make_app(ingress, is_behind_proxy=False)
-    async with httpx2.AsyncClient(transport=AppTransport(app, hang_up), base_url=URL) as http:
-        client = AsyncOpenAI(base_url=f"{URL}/v1", api_key="none", http_client=http, max_retries=0)
+    ring = KeyRing.of(keys)
+    app = make_app(ingress, ring, is_behind_proxy=False)
+    key = keys[0] if keys else "none"
+    headers = {"authorization": f"Bearer {key}"} if keys else {}
+    transport = AppTransport(app, hang_up)
+    async with httpx2.AsyncClient(transport=transport, base_url=URL, headers=headers) as http:
+        client = AsyncOpenAI(base_url=f"{URL}/v1", api_key=key, http_client=http, max_retries=0)
         yield Served(app, store, client, http)
     for engine in engines:
-        await check_all_ended(engine, store)
+        for owner in ring.digests or (EVERYONE,):
+            await check_all_ended(engine, store, owner)
 
 
-async def check_all_ended(engine: ScriptedEngine, store: ResponseStoreClient) -> None:
+async def check_all_ended(engine: ScriptedEngine, store: ResponseStoreClient, owner: str) -> None:
     begun = [request.generation_id for request in engine.requests]
     assert sorted(engine.closed) == sorted(begun)
     for response_id in begun:
-        if await store.watch(response_id, OWNER) is not None:
-            assert await store.wait_finished(response_id, OWNER, 1.0) is not None
+        if await store.watch(response_id, owner) is not None:
+            assert await store.wait_finished(response_id, owner, 1.0) is not None
 
 
 def playing(*steps: Step) -> ScriptedEngine:

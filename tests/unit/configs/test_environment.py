@@ -1,10 +1,12 @@
-"""Environment variables override the store's settings, and a wrong one is named."""
+"""Environment variables override or add to settings, and a wrong one is named."""
+
+from pathlib import Path
 
 import pytest
 
-from configs.environment import STORE_VARIABLES, override_store_settings
+from configs.environment import STORE_VARIABLES, load_api_keys, override_store_settings
 from configs.errors import SettingsError
-from configs.settings import StoreSettings
+from configs.settings import ApiSettings, StoreSettings
 
 
 def test_without_variables_the_settings_stay() -> None:
@@ -34,3 +36,31 @@ def test_a_variable_leaves_the_other_settings_of_the_file() -> None:
 def test_a_wrong_value_is_refused_with_the_name_of_its_variable(variable: str, text: str) -> None:
     with pytest.raises(SettingsError, match=variable):
         override_store_settings(StoreSettings(), {variable: text})
+
+
+def test_keys_of_the_file_and_of_the_variable_are_united(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("sk-in-the-file\nsk-in-both\n")
+    settings = ApiSettings(models=("m",), api_keys_file=file)
+    environment = {"ANTIPHON_API_KEYS": "sk-in-both,sk-in-the-variable"}
+    assert load_api_keys(settings, environment) == (
+        "sk-in-the-file",
+        "sk-in-both",
+        "sk-in-the-variable",
+    )
+
+
+def test_without_file_and_variable_there_is_no_key() -> None:
+    assert load_api_keys(ApiSettings(models=("m",)), {"PATH": "/bin"}) == ()
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "\n,\n"])
+def test_a_variable_that_is_set_and_holds_no_key_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="variable ANTIPHON_API_KEYS has no API key"):
+        load_api_keys(ApiSettings(models=("m",)), {"ANTIPHON_API_KEYS": text})
+
+
+def test_a_wrong_key_file_is_refused_with_the_settings_name(tmp_path: Path) -> None:
+    settings = ApiSettings(models=("m",), api_keys_file=tmp_path / "none")
+    with pytest.raises(SettingsError, match=r"args\.api_keys_file: there is no file .*none"):
+        load_api_keys(settings, {"ANTIPHON_API_KEYS": "sk-a-key-of-ours"})

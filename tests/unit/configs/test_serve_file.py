@@ -10,6 +10,8 @@ from configs.errors import SettingsError
 from configs.serve_file import API_APP, MODEL_APP, STORE_APP, ServeFile, load_serve_file
 from configs.settings import ApiSettings, ModelSettings, StoreSettings
 
+KEYED = {"ANTIPHON_API_KEYS": "sk-a-key-of-ours"}
+
 
 def model(application: str, **args: Any) -> dict[str, Any]:
     args = {"name": application, "source": "org/name"} | args
@@ -31,7 +33,8 @@ def load(
     **top: Any,
 ) -> ServeFile:
     path = folder / "serve.yaml"
-    path.write_text(yaml.safe_dump({"applications": list(applications)} | top))
+    content = {"http_options": {"host": "127.0.0.1"}, "applications": list(applications)} | top
+    path.write_text(yaml.safe_dump(content))
     return load_serve_file(path, environment or {})
 
 
@@ -69,6 +72,7 @@ def test_the_environment_overrides_the_stores_settings(tmp_path: Path) -> None:
     ("host", "url", "is_loopback"),
     [
         ("127.0.0.1", "http://127.0.0.1:8000", True),
+        ("127.1.2.3", "http://127.1.2.3:8000", True),
         ("localhost", "http://localhost:8000", True),
         ("::1", "http://[::1]:8000", True),
         ("0.0.0.0", "http://127.0.0.1:8000", False),
@@ -79,12 +83,48 @@ def test_the_environment_overrides_the_stores_settings(tmp_path: Path) -> None:
 def test_a_file_knows_its_address_and_who_can_reach_it(
     tmp_path: Path, host: str, url: str, is_loopback: bool
 ) -> None:
-    loaded = load(tmp_path, model("a"), store(), api("a"), http_options={"host": host})
+    http = {"host": host}
+    loaded = load(tmp_path, model("a"), store(), api("a"), environment=KEYED, http_options=http)
     assert (loaded.base_url, loaded.is_loopback) == (url, is_loopback)
 
 
 def test_serves_own_default_host_is_open_to_the_network(tmp_path: Path) -> None:
-    assert not load(tmp_path, model("a"), store(), api("a")).is_loopback
+    applications = model("a"), store(), api("a")
+    assert not load(tmp_path, *applications, environment=KEYED, http_options={}).is_loopback
+
+
+@pytest.mark.parametrize("http", [{"host": "0.0.0.0"}, {"host": "::"}, {"host": "192.0.2.7"}, {}])
+def test_the_network_needs_a_key_unless_the_file_says_otherwise(
+    tmp_path: Path, http: dict[str, str]
+) -> None:
+    def load_open(environment: dict[str, str], **args: Any) -> ServeFile:
+        applications = model("a"), store(), api("a", **args)
+        return load(tmp_path, *applications, environment=environment, http_options=http)
+
+    with pytest.raises(SettingsError) as caught:
+        load_open({})
+    host = http.get("host", "0.0.0.0")
+    assert f"http_options.host is {host!r}" in str(caught.value)
+    assert "args.allow_without_key: true" in str(caught.value)
+    (tmp_path / "keys").write_text("sk-a-key-of-ours")
+    assert not load_open({}, api_keys_file=str(tmp_path / "keys")).is_loopback
+    assert not load_open(KEYED).is_loopback
+    assert not load_open({}, allow_without_key=True).is_loopback
+
+
+def test_a_file_of_the_wrong_kind_where_keys_should_be_is_refused_without_its_value(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path, model("a"), store(), api("a", api_keys_file=["sk-a-key-of-ours"]))
+    assert str(caught.value).startswith("application 'api': args.api_keys_file: Input is not")
+    assert "sk-a-key" not in str(caught.value)
+
+
+def test_keys_that_cannot_be_used_are_refused_on_this_machine_too(tmp_path: Path) -> None:
+    applications = model("a"), store(), api("a")
+    with pytest.raises(SettingsError, match="ANTIPHON_API_KEYS has no API key"):
+        load(tmp_path, *applications, environment={"ANTIPHON_API_KEYS": ""})
 
 
 def test_the_route_prefix_is_part_of_the_address(tmp_path: Path) -> None:

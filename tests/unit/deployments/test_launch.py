@@ -38,20 +38,26 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, dict[str, Any]]]
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The whole environment of the launcher: folders of this test alone."""
     (tmp_path / "ray").mkdir()
-    for name in [name for name in os.environ if name.startswith("RAY_")]:
+    for name in [name for name in os.environ if name.startswith(("RAY_", "ANTIPHON_API"))]:
         monkeypatch.delenv(name)
     for name in ("RAY_TMPDIR", "ANTIPHON_STATE_DIR", "ANTIPHON_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "ray"))
     return dict(os.environ)
 
 
-def write(folder: Path, *sources: str, host: str = "127.0.0.1", **args: Any) -> Path:
+def write(
+    folder: Path,
+    *sources: str,
+    host: str = "127.0.0.1",
+    api: dict[str, Any] | None = None,
+    **args: Any,
+) -> Path:
     """A Serve file with a model for each source, at a port that the system picks."""
     models = [
         {"name": f"m{i}", "import_path": MODEL_APP, "args": {"name": f"m{i}", "source": it} | args}
         for i, it in enumerate(sources)
     ]
-    api = {"models": [model["name"] for model in models]}
+    api = {"models": [model["name"] for model in models]} | (api or {})
     content = {
         "http_options": {"host": host, "port": free_port()},
         "applications": [
@@ -120,8 +126,22 @@ def test_a_server_open_to_the_network_is_said_once(
 ) -> None:
     launch.prepare(write(tmp_path, "a/m"), environment)
     assert capsys.readouterr().err == ""
-    launch.prepare(write(tmp_path, "a/m", host="0.0.0.0"), environment)
-    assert "answers the network" in capsys.readouterr().err
+    keyed = environment | {"ANTIPHON_API_KEYS": "sk-a-key-of-ours"}
+    launch.prepare(write(tmp_path, "a/m", host="0.0.0.0"), keyed)
+    told = capsys.readouterr().err
+    assert "answers the network, with asking for a key" in told
+    assert "sk-a-key-of-ours" not in told
+    bold = write(tmp_path, "a/m", host="0.0.0.0", api={"allow_without_key": True})
+    launch.prepare(bold, environment)
+    assert "answers the network, without asking for a key" in capsys.readouterr().err
+
+
+def test_a_server_open_to_the_network_without_a_key_is_refused_before_anything_is_fetched(
+    tmp_path: Path, environment: dict[str, str], fetched: list[tuple[Any, dict[str, Any]]]
+) -> None:
+    with pytest.raises(SettingsError, match="use this server without a key"):
+        launch.prepare(write(tmp_path, "a/m", host="0.0.0.0"), environment)
+    assert not fetched
 
 
 def test_the_launcher_becomes_the_server_with_signals_held_back(
@@ -147,6 +167,18 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_1(tmp_path: Path) -> None
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"antiphon: cannot read {tmp_path}/no.yaml: No such file or directory\n"
+
+
+def test_a_key_file_that_is_wrong_is_one_line_that_does_not_show_the_key(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("sk-good-enough\nsecret\n")
+    path = write(tmp_path, "a/m", api={"api_keys_file": str(keys)})
+    command = [sys.executable, "-m", "deployments.launch", str(path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"antiphon: args.api_keys_file: line 2 of {keys}: an API key has 8 to 512 characters\n"
+    )
 
 
 def test_the_launcher_imports_neither_ray_nor_mlx() -> None:

@@ -20,13 +20,18 @@ Answer = Callable[[str, Any], tuple[int, str]]
 
 
 @contextmanager
-def serving(answer: Answer) -> Iterator[int]:
-    """An HTTP server on a free port whose replies are `answer(path, parsed body)`."""
+def serving(answer: Answer, authorization: str | None = None) -> Iterator[int]:
+    """An HTTP server on a free port whose replies are `answer(path, parsed body)`.
+
+    A request whose header `Authorization` is another gets a 401.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             length = int(self.headers.get("content-length", 0))
-            status, text = answer(self.path, json.loads(self.rfile.read(length) or "null"))
+            body = json.loads(self.rfile.read(length) or "null")
+            is_known = self.headers.get("authorization") == authorization
+            status, text = answer(self.path, body) if is_known else (401, "who are you?")
             self.send_response(status)
             self.end_headers()
             self.wfile.write(text.encode())
@@ -71,6 +76,15 @@ def test_every_model_is_asked_once_and_the_listed_names_returned() -> None:
     with serving(answer) as port:
         assert first_answers(make_file(port), timeout_s=10) == ["model a", "model b"]
     assert asked == [("/v1/responses", "model a", False), ("/v1/responses", "model b", False)]
+
+
+def test_where_the_server_needs_a_key_each_question_has_one() -> None:
+    def answer(path: str, body: Any) -> tuple[int, str]:
+        return 200, LISTING if body is None else "{}"
+
+    with serving(answer, authorization="Bearer sk-a-key-of-ours") as port:
+        names = first_answers(make_file(port), timeout_s=10, key="sk-a-key-of-ours")
+    assert names == ["model a", "model b"]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(serve_run, "POLL_S", 0)
         monkeypatch.setattr(serve, "status", lambda: ServeStatus(applications=next(replies)))
         stop_signals = RecordedStop()
-        watcher = StartWatcher(serve_file, tmp_path, stop_signals)
+        watcher = StartWatcher(serve_file, "sk-a-key-of-ours", tmp_path, stop_signals)
         watcher.start()
         watcher.join()
         return watcher.failure, stop_signals.asked.is_set()
@@ -138,10 +138,16 @@ def test_a_start_that_cannot_succeed_stops_the_process_with_the_cause(watch: Any
 def test_when_all_models_have_answered_it_says_so_and_goes_on(
     watch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(serve_run, "first_answers", lambda *_: ["smollm2-135m"])
+    def answer(serve_file: Any, timeout_s: float, key: str | None) -> list[str]:
+        assert key == "sk-a-key-of-ours"
+        return ["smollm2-135m"]
+
+    monkeypatch.setattr(serve_run, "first_answers", answer)
     waiting = RUNNING | {"api": overview(ApplicationStatus.DEPLOYING)}
     assert watch(waiting, RUNNING) == (None, False)
-    assert "Antiphon is ready" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Antiphon is ready" in out
+    assert "sk-a-key-of-ours" not in out
 
 
 def test_a_model_that_does_not_answer_stops_the_process(

@@ -149,7 +149,7 @@ def test_an_endless_cause_is_cut() -> None:
 def test_the_ready_message_has_a_curl_line_that_a_shell_can_run() -> None:
     api = ApiSettings(models=("m",))
     serve_file = ServeFile(Path("f"), "127.0.0.1", 8123, ("m",), {}, {}, api, "/")
-    text = format_ready(serve_file, ["it's « m »", "n"], 23.6, "/tmp/logs")
+    text = format_ready(serve_file, ["it's « m »", "n"], 23.6, "/tmp/logs", needs_key=False)
     assert "ready after 24 s at http://127.0.0.1:8123/v1\n" in text
     assert "models  it's « m », n\n" in text
     line = next(line for line in text.splitlines() if "curl" in line)
@@ -161,3 +161,11 @@ def test_the_ready_message_has_a_curl_line_that_a_shell_can_run() -> None:
         "-d",
         '{"model": "it\'s « m »", "input": "Say hello."}',
     ]
+
+
+def test_where_a_key_is_needed_the_curl_line_has_a_place_for_it() -> None:
+    api = ApiSettings(models=("m",))
+    serve_file = ServeFile(Path("f"), "127.0.0.1", 8123, ("m",), {}, {}, api, "/")
+    text = format_ready(serve_file, ["m"], 1.0, "/tmp/logs", needs_key=True)
+    line = next(line for line in text.splitlines() if "curl" in line)
+    assert "authorization: Bearer YOUR-KEY" in shlex.split(line.partition("curl")[2])

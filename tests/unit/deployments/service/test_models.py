@@ -14,7 +14,7 @@ from engine.types import EngineStats, ModelCard
 from tests.support.scripted import CARD, AwayEngine, ScriptedEngine
 from tests.support.serving import playing
 
-STATS = EngineStats("engine", True)
+STATS = EngineStats("scripted", True)
 AWAY = [UnavailableError("The model is away."), EngineStoppedError("ended"), None]
 
 
@@ -169,8 +169,18 @@ async def test_the_health_of_a_model_that_does_not_answer_is_nothing(
 ) -> None:
     directory = ModelDirectory({"app-1": playing(), "app-2": away(error)})
     healths = await directory.health()
-    assert healths == [ModelHealth("app-1", [STATS]), ModelHealth("app-2", [])]
+    assert healths == [ModelHealth("app-1", [STATS], "scripted"), ModelHealth("app-2", [], "")]
     assert [health.is_alive for health in healths] == [True, False]
+
+
+@pytest.mark.usefixtures("no_patience")
+async def test_a_model_that_has_gone_keeps_its_name_in_what_is_told_of_its_health() -> None:
+    engine = away()
+    engine.is_away = False
+    directory = ModelDirectory({"app-1": engine})
+    assert await directory.health() == [ModelHealth("app-1", [STATS], "scripted")]
+    engine.is_away = True
+    assert await directory.health() == [ModelHealth("app-1", [], "scripted")]
 
 
 @pytest.mark.parametrize(
