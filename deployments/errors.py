@@ -5,9 +5,11 @@ They say what went wrong, not how a protocol spells it: each surface has its own
 
 from engine.errors import (
     ContextLengthError,
+    DeadlineError,
     EngineError,
     EngineStoppedError,
     GenerationFailedError,
+    LogitBiasError,
     ModelLoadError,
     QueueFullError,
     RequestError,
@@ -70,12 +72,16 @@ def to_service_error(error: Exception) -> ServiceError:
             return error
         case ContextLengthError():
             return InvalidRequestError(error.message, "input", "context_length_exceeded")
+        case LogitBiasError():
+            return InvalidRequestError(error.message, "logit_bias", "invalid_value")
         case RequestError():
             return InvalidRequestError(error.message, "input", "unsupported_value")
         case QueueFullError():
             return TooManyRequestsError(error.message, None, "queue_full")
         case EngineStoppedError():
             return UnavailableError("The model is restarting; try again soon.")
+        case DeadlineError():
+            return UnavailableError(error.message, None, "deadline_exceeded")
         case StoreDisabledError():
             return InvalidRequestError(error.message, None, "unsupported_value")
         case GenerationFailedError():

@@ -71,6 +71,7 @@ def to_model_files(settings: ModelSettings) -> ModelFiles:
         dtype=choose_dtype(settings.precision),
         context_length=settings.context_length,
         chat_template=find_file(template).read_text("utf-8") if template else None,
+        kv_cache_bytes=settings.kv_cache_bytes,
     )
 
 
@@ -80,6 +81,7 @@ def to_engine_settings(settings: ModelSettings) -> EngineSettings:
         aliases=settings.aliases,
         max_running=settings.max_running,
         max_waiting=settings.max_waiting,
-        default_sampling=SamplingParams(settings.sampling.temperature, settings.sampling.top_p),
+        default_sampling=SamplingParams(**settings.sampling.model_dump()),
         default_max_tokens=settings.max_output_tokens,
+        max_request_s=settings.max_request_s,
     )

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,15 @@ BLAS = preload_blas()
 import mlx.core as mx  # noqa: E402, TID251
 import mlx.nn as nn  # noqa: E402, TID251
 from mlx_lm.generate import GenerationBatch, PromptProcessingBatch  # noqa: E402, TID251
-from mlx_lm.models.cache import make_prompt_cache  # noqa: E402, TID251
+from mlx_lm.models.cache import (  # noqa: E402, TID251
+    ArraysCache,
+    BatchKVCache,
+    BatchRotatingKVCache,
+    CacheList,
+    KVCache,
+    RotatingKVCache,
+    make_prompt_cache,
+)
 from mlx_lm.utils import (  # noqa: E402, TID251
     dequantize_model,
     load_model,
@@ -57,9 +66,15 @@ from mlx_lm.utils import (  # noqa: E402, TID251
 
 __all__ = [
     "BLAS",
+    "ArraysCache",
+    "BatchKVCache",
+    "BatchRotatingKVCache",
+    "CacheList",
     "GenerationBatch",
     "PromptProcessingBatch",
     "dequantize_model",
+    "KVCache",
+    "RotatingKVCache",
     "has_gpu",
     "load_model",
     "load_tokenizer",
@@ -68,7 +83,13 @@ __all__ = [
     "measure_matmul_gflops",
     "mx",
     "nn",
+    "to_python",
 ]
+
+
+def to_python(array: mx.array) -> Any:
+    """An array's values as a number or nested lists, as soon as they are computed."""
+    return array.tolist()
 
 
 def has_gpu() -> bool:

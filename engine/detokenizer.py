@@ -16,9 +16,22 @@ class Detokenizer:
         self._hidden = hidden
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
+    @property
+    def is_inside_character(self) -> bool:
+        """Whether bytes of a character wait for its last one."""
+        return bool(self._decoder.getstate()[0])
+
+    def is_hidden(self, token_id: int) -> bool:
+        """Whether a token gives no text whatever comes."""
+        return token_id in self._hidden or token_id >= len(self._vocabulary)
+
+    def to_bytes(self, token_id: int) -> bytes:
+        """A token's own bytes, those of a special token too; none beyond the vocabulary."""
+        return self._vocabulary[token_id] if token_id < len(self._vocabulary) else b""
+
     def feed(self, token_id: int) -> str:
         """The characters that this token completes; often none within a multi-byte character."""
-        if token_id in self._hidden or token_id >= len(self._vocabulary):
+        if self.is_hidden(token_id):
             return ""
         return self._decoder.decode(self._vocabulary[token_id])
 

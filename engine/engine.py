@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import math
 import queue
+import secrets
 import threading
 import time
 from collections import deque
@@ -10,16 +12,22 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from engine.core import Emitted, EngineCore, Generation
+from engine.core import EngineCore, Generation
 from engine.detokenizer import Detokenizer
 from engine.errors import (
     ContextLengthError,
     EngineError,
     EngineStoppedError,
     GenerationFailedError,
+    LogitBiasError,
     QueueFullError,
+    UnknownTokenError,
 )
 from engine.loader import LoadedModel
+from engine.outbox import Emitted, Outbox
+from engine.output_text import OutputText
+from engine.sequence import SequenceParams
+from engine.stop_strings import StopStrings
 from engine.types import (
     EngineEvent,
     EngineStats,
@@ -37,6 +45,10 @@ MAX_SHRINKING = 3
 
 STOPPED = "The model's engine has stopped."
 
+# Text waits so long for more before it is handed over; a reader cannot tell, and every hand-over
+# costs each process on the way the same, however much it holds.
+HOLD_S = 0.015
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
@@ -48,6 +60,8 @@ class EngineSettings:
     max_waiting: int = 64
     default_sampling: SamplingParams = field(default_factory=SamplingParams)
     default_max_tokens: int | None = None
+    max_request_s: float = 3600.0
+    """A generation's longest time, the time it waits in the queue included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,9 @@ class ThreadedEngine:
         self._streams: dict[str, _Stream] = {}
         self._prompt_pool = ThreadPoolExecutor(1, thread_name_prefix="prompts")
         self._created_at = int(time.time())
+        self._engine_id = secrets.token_hex(8)
+        self._num_refused = 0
+        self._step_s = 0.0
         self._core: EngineCore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_stopped = False
@@ -146,14 +163,21 @@ class ThreadedEngine:
         assert self._core is not None
         counters = self._core.counters
         return EngineStats(
+            engine_id=self._engine_id,
             is_alive=not self._has_stopped,
             running=self._core.scheduler.num_running,
             waiting=self._core.scheduler.num_waiting,
+            cache_bytes=counters.cache_bytes,
+            cache_budget_bytes=self._core.scheduler.budget_bytes,
             admitted=counters.admitted,
-            finished=counters.finished,
+            refused=self._num_refused,
+            finished_by_stop=counters.finished_by_stop,
+            finished_by_length=counters.finished_by_length,
             aborted=counters.aborted,
             failed=counters.failed,
+            preempted=counters.preempted,
             steps=counters.steps,
+            step_s=self._step_s,
             prompt_tokens=counters.prompt_tokens,
             output_tokens=counters.output_tokens,
             max_abort_steps=counters.max_abort_steps,
@@ -163,12 +187,13 @@ class ThreadedEngine:
         self, request: GenerateRequest
     ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
         """See `engine.types.Engine.generate`."""
+        deadline_s = time.monotonic() + self._settings.max_request_s
         self._check_room()
         self._loop = asyncio.get_running_loop()
         stream = self._streams[request.generation_id] = _Stream()
         try:
             prompt = await self._loop.run_in_executor(self._prompt_pool, self._tokenize, request)
-            generation = self._make_generation(request, prompt)
+            generation = self._make_generation(request, prompt, deadline_s)
             if self._has_stopped:
                 raise EngineStoppedError(STOPPED)
             if stream.is_aborted:
@@ -206,6 +231,7 @@ class ThreadedEngine:
 
     def _check_room(self) -> None:
         if len(self._streams) >= self._settings.max_running + self._settings.max_waiting:
+            self._num_refused += 1
             raise QueueFullError(self._settings.max_waiting)
 
     def _tokenize(self, request: GenerateRequest) -> list[int]:
@@ -223,19 +249,38 @@ class ThreadedEngine:
         if num_tokens >= self._model.context_length:
             raise ContextLengthError(num_tokens, self._model.context_length)
 
-    def _make_generation(self, request: GenerateRequest, prompt: list[int]) -> Generation:
+    def _make_generation(
+        self, request: GenerateRequest, prompt: list[int], deadline_s: float
+    ) -> Generation:
+        """A generation whose every token id is one of the model's.
+
+        Raises:
+            RequestError: where it cannot run.
+        """
         room = self._model.context_length - len(prompt)
         if room < 1:
             raise ContextLengthError(len(prompt), self._model.context_length)
         if not prompt:
             raise GenerationFailedError("The model's chat template gives an empty prompt.")
+        self._check_ids(request, prompt)
+        detokenizer = Detokenizer(self._model.vocabulary, self._model.special_ids)
         return Generation(
             generation_id=request.generation_id,
             prompt=prompt,
-            sampling=request.sampling,
+            params=SequenceParams(request.sampling, request.top_logprobs),
             max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
-            detokenizer=Detokenizer(self._model.vocabulary, self._model.special_ids),
+            output=OutputText(detokenizer, StopStrings(request.stop)),
+            deadline_s=deadline_s,
         )
+
+    def _check_ids(self, request: GenerateRequest, prompt: list[int]) -> None:
+        """Find ids beyond the model's: MLX reads whatever lies there, without an error."""
+        num_ids = self._model.num_logits
+        for token_id, _ in request.sampling.logit_bias:
+            if not 0 <= token_id < num_ids:
+                raise LogitBiasError(token_id, num_ids)
+        if max(prompt) >= num_ids:
+            raise UnknownTokenError(max(prompt), num_ids)
 
     # ── the engine thread ────────────────────────────────────────────────────────────────────────
 
@@ -258,20 +303,32 @@ class ThreadedEngine:
             self._post(self._deliver_stop)
 
     def _serve(self, core: EngineCore) -> None:
+        outbox = Outbox(HOLD_S)
+        decode_s = 0.0
         while True:
-            emitted: list[Emitted] = []
             for command in self._take_commands(waits=not core.has_work):
                 match command:
                     case Generation():
                         core.submit(command)
                     case _Abort():
-                        emitted += core.abort(command.generation_id, command.asked_at_step)
+                        ended = core.abort(command.generation_id, command.asked_at_step)
+                        outbox.add(ended, time.monotonic())
                     case _Stop():
                         return
             if core.has_work:
-                emitted += core.step()
-            if emitted:
-                self._post(self._deliver, emitted)
+                begun_s = time.monotonic()
+                outbox.add(core.decode(), begun_s)
+                decode_s = time.monotonic() - begun_s
+                if core.has_prefill:  # which takes long: nothing waits for it
+                    self._hand_over(outbox, math.inf)
+                    outbox.add(core.prefill(), begun_s)
+                self._step_s += time.monotonic() - begun_s
+            self._hand_over(outbox, decode_s if core.has_work else math.inf)
+
+    def _hand_over(self, outbox: Outbox, next_step_s: float) -> None:
+        emitted = outbox.take(time.monotonic(), next_step_s)
+        if emitted:
+            self._post(self._deliver, emitted)
 
     def _take_commands(self, waits: bool) -> list[_Command]:
         """All commands that have come; with `waits`, at least one."""

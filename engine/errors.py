@@ -50,5 +50,33 @@ class GenerationFailedError(EngineError):
     """A generation that had started cannot go on."""
 
 
+class DeadlineError(EngineError):
+    """A generation, with the time it waited, has taken longer than the model's settings allow."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+        self.message = "The answer took longer than this server allows."
+
+
+class LogitBiasError(RequestError):
+    """A token id of `logit_bias` is none of the model's."""
+
+    def __init__(self, token_id: int, vocab_size: int) -> None:
+        Exception.__init__(self, token_id, vocab_size)
+        self.token_id = token_id
+        self.vocab_size = vocab_size
+        self.message = f"{token_id} is not one of the model's {vocab_size} token ids."
+
+
+class UnknownTokenError(RequestError):
+    """The tokenizer gave the prompt a token that the model does not have."""
+
+    def __init__(self, token_id: int, vocab_size: int) -> None:
+        Exception.__init__(self, token_id, vocab_size)
+        self.token_id = token_id
+        self.vocab_size = vocab_size
+        self.message = f"The input holds token {token_id}, but the model has {vocab_size} tokens."
+
+
 class EngineStoppedError(EngineError):
     """The engine's thread has ended: no generation can run in this process any more."""

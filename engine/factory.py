@@ -1,12 +1,16 @@
 """Puts a real engine together: source → folder → loaded model → core in a thread of its own."""
 
-from dataclasses import dataclass
+import logging
+import time
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from engine.backend import has_gpu, log_backend
+from engine.caches import choose_budget
 from engine.core import EngineCore
 from engine.engine import EngineSettings, ThreadedEngine
+from engine.errors import ModelLoadError
 from engine.loader import LoadedModel, load
 from engine.precision import DType
 from engine.runner import Runner
@@ -15,6 +19,10 @@ from engine.scheduler import Scheduler
 # A decoding stream waits for one chunk. On a CPU longer chunks also cost more a token, since the
 # attention of a chunk is computed for its masked half too.
 CPU_CHUNK_TOKENS, GPU_CHUNK_TOKENS = 128, 512
+
+SMALLEST_CONTEXT = 256  # tokens of prompt and output; below it a model is of no use
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,7 @@ class ModelFiles:
     dtype: DType | None
     context_length: int | None = None
     chat_template: str | None = None
+    kv_cache_bytes: int | None = None
 
 
 def make_engine(files: ModelFiles, settings: EngineSettings) -> ThreadedEngine:
@@ -38,7 +47,31 @@ def make_engine(files: ModelFiles, settings: EngineSettings) -> ThreadedEngine:
 
 
 def load_files(files: ModelFiles) -> LoadedModel:
-    return load(files.folder, files.dtype, files.context_length, files.chat_template)
+    """Load a model, and limit its context to what one KV cache may take.
+
+    Raises:
+        ModelLoadError: where it cannot be loaded, or no cache of use fits.
+    """
+    model = load(files.folder, files.dtype, files.context_length, files.chat_template)
+    budget_bytes = choose_budget(files.kv_cache_bytes)
+    longest = model.cache_cost.longest(budget_bytes)
+    if longest < min(SMALLEST_CONTEXT, model.context_length):
+        raise ModelLoadError(
+            f"the {budget_bytes} bytes for KV caches hold {longest} tokens of the model in "
+            f"{files.folder}; free memory or set kv_cache_bytes"
+        )
+    if longest < model.context_length:
+        logger.warning(
+            "the %d bytes for KV caches limit the context of %d tokens to %d",
+            budget_bytes,
+            model.context_length,
+            longest,
+        )
+    return replace(
+        model,
+        context_length=min(model.context_length, longest),
+        cache_budget_bytes=budget_bytes,
+    )
 
 
 def make_core(model: LoadedModel, max_running: int) -> EngineCore:
@@ -46,6 +79,9 @@ def make_core(model: LoadedModel, max_running: int) -> EngineCore:
     chunk_tokens = GPU_CHUNK_TOKENS if has_gpu() else CPU_CHUNK_TOKENS
     return EngineCore(
         make_runner=partial(Runner, model.model, chunk_tokens),
-        scheduler=Scheduler(max_running, chunk_tokens),
+        scheduler=Scheduler(
+            max_running, chunk_tokens, model.cache_cost.batch_bytes, model.cache_budget_bytes
+        ),
         stop_ids=model.stop_ids,
+        clock=time.monotonic,
     )

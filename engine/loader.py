@@ -1,6 +1,8 @@
 """Reads a model's folder into memory: weights, tokenizer, template, limits."""
 
 import json
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,30 @@ from engine.backend import (
     maybe_set_recommended_wired_limit,
     mx,
 )
+from engine.cache_cost import CacheCost
+from engine.caches import check_caches, count_logits, measure_cache_cost, mend_masks
 from engine.chat_template import ChatTemplate
 from engine.errors import ChatTemplateError, ModelLoadError
 from engine.precision import DType
+
+logger = logging.getLogger(__name__)
 
 # The names under which model configurations give the longest context they were trained for.
 CONTEXT_KEYS = ("max_position_embeddings", "max_sequence_length", "n_positions", "seq_length")
 DEFAULT_CONTEXT_LENGTH = 4096
 
+# What mlx-lm and transformers read as JSON objects without looking.
+JSON_OBJECTS = ("config.json", "generation_config.json", "tokenizer_config.json")
+MAX_REASON_CHARACTERS = 500  # mlx-lm names every weight that is missing
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to run. `vocabulary[i]` is the bytes of token i, `special_ids` have no text."""
+    """A model ready to run. `vocabulary[i]` is the bytes of token i, `special_ids` have no text.
+
+    Token ids from `num_logits` on must never reach the model: it has no embedding for them.
+    `cache_budget_bytes` is what KV caches may take, known once the weights are in memory.
+    """
 
     model: Any
     tokenizer: PreTrainedTokenizerBase
@@ -36,6 +50,9 @@ class LoadedModel:
     stop_ids: frozenset[int]
     context_length: int
     longest_token_bytes: int
+    num_logits: int
+    cache_cost: CacheCost
+    cache_budget_bytes: int = 0
 
 
 def load(
@@ -46,31 +63,107 @@ def load(
     `context_length` and `chat_template` None take what the model's files say.
 
     Raises:
-        ModelLoadError: where a file is missing or wrong, or the settings do not fit the model.
+        ModelLoadError: where a file is missing or wrong, the settings do not fit the model, or its
+            KV caches cannot be batched.
     """
     try:
-        model, config = load_model(folder, lazy=True)
-        wrapper = load_tokenizer(folder, eos_token_ids=config.get("eos_token_id"))
-    except (OSError, ValueError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ModelLoadError(f"cannot load the model in {folder}: {error}") from error
+        return load_checked(folder, dtype, context_length, chat_template)
+    except ModelLoadError:
+        raise
+    # Files of strangers go through a hundred architectures and several tokenizers, which raise
+    # whatever comes; one architecture ends the process where a package of its own is missing.
+    except (Exception, SystemExit) as error:
+        raise ModelLoadError(
+            f"cannot load the model in {folder}: {describe_error(error)}"
+        ) from error
+
+
+def describe_error(error: BaseException) -> str:
+    """The class and, not at any length, the words of an error."""
+    words = " ".join(str(error).split())
+    if len(words) > MAX_REASON_CHARACTERS:
+        words = f"{words[:MAX_REASON_CHARACTERS]}…"
+    return f"{type(error).__name__}: {words}"
+
+
+def load_checked(
+    folder: Path, dtype: DType | None, context_length: int | None, chat_template: str | None
+) -> LoadedModel:
+    """`load`, raising whatever the libraries raise."""
+    for name in JSON_OBJECTS:
+        check_json_object(folder / name)
+    model, config = load_model(folder, lazy=True)
+    stop_ids = read_stop_ids(config)
+    wrapper = load_tokenizer(folder, eos_token_ids=stop_ids or None)
     convert_weights(model, dtype)
     maybe_set_recommended_wired_limit()
+    mend_masks(model)
+    num_logits = count_logits(model)
+    check_caches(model)
     tokenizer: PreTrainedTokenizerBase = wrapper._tokenizer
     try:
         template = ChatTemplate(tokenizer, chat_template)
     except ChatTemplateError as error:
         raise ModelLoadError(f"the chat template of the model in {folder}: {error}") from error
-    vocabulary = tuple(TokenizerInfo.from_huggingface(tokenizer).decoded_vocab)
+    if not stop_ids and tokenizer.eos_token_id is not None:
+        stop_ids = [tokenizer.eos_token_id]
+    if not stop_ids:
+        logger.warning("the model in %s has no token that ends a text", folder)
+    vocabulary = read_vocabulary(tokenizer, num_logits)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         chat_template=template,
         vocabulary=vocabulary,
-        special_ids=list_special_ids(tokenizer) | frozenset(wrapper.eos_token_ids),
-        stop_ids=frozenset(wrapper.eos_token_ids),
+        special_ids=list_special_ids(tokenizer) | frozenset(stop_ids),
+        stop_ids=frozenset(stop_ids),
         context_length=choose_context_length(config, context_length),
         longest_token_bytes=max(map(len, vocabulary)),
+        num_logits=num_logits,
+        cache_cost=measure_cache_cost(model),
     )
+
+
+def check_json_object(path: Path) -> None:
+    """Raises ModelLoadError where a file is there and is no JSON object."""
+    if not path.exists():
+        return
+    try:
+        is_object = isinstance(json.loads(path.read_bytes()), dict)
+    except (ValueError, RecursionError) as error:
+        raise ModelLoadError(f"{path} is not JSON: {error}") from error
+    if not is_object:
+        raise ModelLoadError(f"{path} holds no JSON object")
+
+
+def read_vocabulary(tokenizer: PreTrainedTokenizerBase, num_logits: int) -> tuple[bytes, ...]:
+    """The bytes of every id of the tokenizer and of the model.
+
+    Many models have more rows than their tokenizer has tokens; the ids between have no text.
+    """
+    vocabulary = tuple(TokenizerInfo.from_huggingface(tokenizer).decoded_vocab)
+    return vocabulary + (b"",) * (num_logits - len(vocabulary))
+
+
+def read_stop_ids(config: Mapping[str, Any]) -> list[int]:
+    """The ids that end a text, as the model's configuration has them; empty if it has none.
+
+    Raises:
+        ModelLoadError: where they are no ids.
+    """
+    given = find_setting(config, "eos_token_id")
+    ids = given if isinstance(given, list) else [] if given is None else [given]
+    for token_id in ids:
+        if type(token_id) is not int or token_id < 0:
+            raise ModelLoadError(f"eos_token_id of the model is no token id: {given!r}")
+    return ids
+
+
+def find_setting(config: Mapping[str, Any], key: str) -> Any:
+    """A setting of the language model; configurations of multimodal models keep it inside."""
+    text = config.get("text_config")
+    inner = text.get(key) if isinstance(text, dict) else None
+    return config.get(key) if config.get(key) is not None else inner
 
 
 def list_special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
@@ -89,14 +182,16 @@ def convert_weights(model: Any, dtype: DType | None) -> None:
     mx.eval(model.parameters())
 
 
-def choose_context_length(config: dict[str, Any], asked: int | None) -> int:
+def choose_context_length(config: Mapping[str, Any], asked: int | None) -> int:
     """The context in tokens: what the settings ask for, at most what the model was trained for.
 
     Raises:
-        ModelLoadError: where more is asked for than the model has.
+        ModelLoadError: where more is asked for than the model has, or the model has none.
     """
-    known = [config[key] for key in CONTEXT_KEYS if isinstance(config.get(key), int)]
+    known = [length for key in CONTEXT_KEYS if type(length := find_setting(config, key)) is int]
     trained = known[0] if known else None
+    if trained is not None and trained < 1:
+        raise ModelLoadError(f"the model's configuration gives a context of {trained} tokens")
     if asked is None:
         return trained or DEFAULT_CONTEXT_LENGTH
     if trained is not None and asked > trained:

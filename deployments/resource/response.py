@@ -70,6 +70,8 @@ class RequestEcho:
     temperature: float
     top_p: float
     is_stored: bool
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     instructions: str | None = None
     max_output_tokens: int | None = None
     max_tool_calls: int | None = None

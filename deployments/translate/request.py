@@ -1,5 +1,7 @@
 """A Responses request to the engine's request, and to what the response repeats of it."""
 
+from dataclasses import replace
+
 from deployments.errors import InvalidRequestError
 from deployments.resource.response import RequestEcho
 from deployments.wire.responses_request import CreateResponse, InputMessage
@@ -26,6 +28,7 @@ def to_generate_request(
         messages=messages,
         sampling=to_sampling(request, card),
         max_tokens=to_max_tokens(request, card),
+        stop=to_stop(request),
     )
 
 
@@ -50,11 +53,30 @@ def to_chat_message(item: InputMessage) -> ChatMessage:
 
 
 def to_sampling(request: CreateResponse, card: ModelCard) -> SamplingParams:
-    default = card.default_sampling
-    return SamplingParams(
-        temperature=default.temperature if request.temperature is None else request.temperature,
-        top_p=default.top_p if request.top_p is None else request.top_p,
+    """What the request says, the model's own settings where it says nothing."""
+    names = (
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "repetition_penalty",
+        "seed",
     )
+    sent = {name: value for name in names if (value := getattr(request, name)) is not None}
+    bias = tuple((int(key), value) for key, value in (request.logit_bias or {}).items())
+    return replace(card.default_sampling, logit_bias=bias, **sent)
+
+
+def to_stop(request: CreateResponse) -> tuple[str, ...]:
+    match request.stop:
+        case None:
+            return ()
+        case str(text):
+            return (text,)
+        case texts:
+            return tuple(texts)
 
 
 def to_max_tokens(request: CreateResponse, card: ModelCard) -> int | None:
@@ -66,6 +88,8 @@ def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> Reques
     return RequestEcho(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
         is_stored=is_stored,
         instructions=request.instructions,
         max_output_tokens=to_max_tokens(request, card),

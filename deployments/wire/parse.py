@@ -1,5 +1,7 @@
 """Bytes of a request body to a checked wire model; every fault is an error that names its place."""
 
+import math
+import re
 from typing import Any, TypeVar
 
 import pydantic_core
@@ -12,22 +14,47 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_PARAM_CHARACTERS = 256  # a path may hold a key that the client made up
 
+# Python's own encoder writes these for numbers that JSON does not have.
+NOT_FINITE = re.compile(rb"NaN|Infinity")
+
 
 def parse_json_object(body: bytes) -> dict[str, Any]:
     """A JSON object.
 
     Raises:
-        InvalidRequestError: for anything else; NaN and Infinity too, which are no JSON.
+        InvalidRequestError: for anything else. NaN and Infinity, which are no JSON but which some
+            clients write, are named by their place.
     """
     try:
-        value = pydantic_core.from_json(body, allow_inf_nan=False)
+        value = pydantic_core.from_json(body)
     except ValueError as error:
         raise InvalidRequestError(
             f"The body is no valid JSON: {error}", None, "invalid_json"
         ) from None
     if not isinstance(value, dict):
         raise InvalidRequestError("The body must be a JSON object.", None, "invalid_type")
+    if NOT_FINITE.search(body):
+        check_finite(value)
     return value
+
+
+def check_finite(value: dict[str, Any]) -> None:
+    """Refuse NaN and Infinity wherever they are, also in keys that nobody reads.
+
+    Raises:
+        InvalidRequestError: with the place of one of them.
+    """
+    found: list[tuple[tuple[int | str, ...], Any]] = [((), value)]
+    while found:
+        place, element = found.pop()
+        if isinstance(element, float) and not math.isfinite(element):
+            param = to_path(place)[:MAX_PARAM_CHARACTERS]
+            message = f"Invalid value for '{param}': it must be a finite number."
+            raise InvalidRequestError(message, param, "invalid_value")
+        if isinstance(element, dict):
+            found += [((*place, key), inner) for key, inner in element.items()]
+        elif isinstance(element, list):
+            found += [((*place, index), inner) for index, inner in enumerate(element)]
 
 
 def parse_model(model: type[Model], value: dict[str, Any]) -> Model:

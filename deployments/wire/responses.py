@@ -55,13 +55,13 @@ def _echoed_fields(echo: RequestEcho) -> Json:
         text["verbosity"] = echo.verbosity
     fields: Json = {
         "background": False,
-        "frequency_penalty": 0.0,
+        "frequency_penalty": echo.frequency_penalty,
         "instructions": echo.instructions,
         "max_output_tokens": echo.max_output_tokens,
         "max_tool_calls": echo.max_tool_calls,
         "metadata": echo.metadata or {},
         "parallel_tool_calls": echo.parallel_tool_calls,
-        "presence_penalty": 0.0,
+        "presence_penalty": echo.presence_penalty,
         "previous_response_id": None,
         "prompt_cache_key": echo.prompt_cache_key,
         "reasoning": echo.reasoning,

@@ -29,14 +29,6 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "background": (False,),
     "truncation": ("disabled",),
     "n": (1,),
-    "top_k": (),
-    "min_p": (0,),
-    "seed": (),
-    "stop": ([],),
-    "presence_penalty": (0,),
-    "frequency_penalty": (0,),
-    "repetition_penalty": (1,),
-    "logit_bias": ({},),
     "chat_template_kwargs": ({},),
 }
 
@@ -52,6 +44,9 @@ WITHOUT_EFFECT = (
 
 # Items of an input and parts of an item: beyond what any context holds, and parsed in milliseconds.
 MAX_ELEMENTS = 10_000
+MAX_STOPS, MAX_STOP_CHARACTERS = 16, 1000
+MAX_BIASES = 1024
+MAX_COUNT = 2**53 - 1  # the largest whole number that every JSON parser reads exactly
 # Names and labels that are kept and echoed, but never read.
 Label = Annotated[str, Field(max_length=512)]
 
@@ -59,7 +54,7 @@ Label = Annotated[str, Field(max_length=512)]
 class WireModel(BaseModel):
     """Strict, so that a string is never a number. Unknown keys are ignored."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class TextPart(WireModel):
@@ -113,6 +108,11 @@ MetadataKey = Annotated[str, Field(max_length=64)]
 MetadataValue = Annotated[str, Field(max_length=512)]
 
 
+StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARACTERS)]
+TokenKey = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+Bias = Annotated[float, Field(ge=-100, le=100)]
+
+
 class CreateResponse(WireModel):
     """What this server takes of a request."""
 
@@ -128,8 +128,23 @@ class CreateResponse(WireModel):
     instructions: str | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)
-    max_output_tokens: int | None = Field(None, ge=1)
-    max_tool_calls: int | None = Field(None, ge=1)
+    top_k: int | None = Field(None, ge=0, le=MAX_COUNT)
+    min_p: float | None = Field(None, ge=0, le=1)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(None, ge=0.01, le=100)
+    logit_bias: dict[TokenKey, Bias] | None = Field(None, max_length=MAX_BIASES)
+    seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
+    stop: (
+        Annotated[
+            Annotated[StopString, Tag("<text>")]
+            | Annotated[list[StopString], Field(max_length=MAX_STOPS), Tag("<array>")],
+            Discriminator(_name_form),
+        ]
+        | None
+    ) = None
+    max_output_tokens: int | None = Field(None, ge=1, le=MAX_COUNT)
+    max_tool_calls: int | None = Field(None, ge=1, le=MAX_COUNT)
     metadata: dict[MetadataKey, MetadataValue] | None = Field(None, max_length=16)
     parallel_tool_calls: bool | None = None
     prompt_cache_key: Label | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -13,8 +14,10 @@ from engine.engine import EngineSettings, ThreadedEngine
 from engine.errors import (
     ChatTemplateError,
     ContextLengthError,
+    DeadlineError,
     EngineStoppedError,
     GenerationFailedError,
+    LogitBiasError,
     ModelLoadError,
     QueueFullError,
 )
@@ -30,7 +33,7 @@ from engine.types import (
     TextDelta,
 )
 from tests.support.generating import ask, generate
-from tests.support.tiny_model import CONFIG, save_tiny_model
+from tests.support.tiny_model import CONFIG, VOCAB_SIZE, save_tiny_model
 
 QUESTIONS = [
     "Say hello.",
@@ -103,7 +106,8 @@ async def test_closing_a_stream_frees_its_row_within_a_step(tiny: ThreadedEngine
         await anext(batches)
     await generate(tiny, ask("after", "hello", 1))
     stats = tiny.stats()
-    assert (stats.running, stats.waiting, stats.aborted, stats.finished) == (0, 0, 1, 1)
+    assert (stats.running, stats.waiting, stats.cache_bytes) == (0, 0, 0)
+    assert (stats.aborted, stats.finished_by_length, stats.failed) == (1, 1, 0)
     assert stats.max_abort_steps <= 1
     tiny.stop()
 
@@ -156,6 +160,41 @@ async def test_beyond_running_and_waiting_the_queue_is_full(tiny: ThreadedEngine
     tiny.stop()
 
 
+async def test_a_generation_that_takes_too_long_fails_and_frees_its_place(
+    tiny_folder: Path,
+) -> None:
+    settings = EngineSettings("tiny", max_running=1, max_waiting=2, max_request_s=0.5)
+    tiny = make_engine(ModelFiles(tiny_folder, "float32"), settings)
+    asked = [ask(str(i), "hello", None) for i in range(3)]
+    ended = await asyncio.gather(*(generate(tiny, one) for one in asked), return_exceptions=True)
+    assert [type(error) for error in ended] == [DeadlineError] * 3
+    assert (await generate(tiny, ask("next", "hello", 1))).finished.reason == "length"
+    assert tiny.stats().failed == 3
+    tiny.stop()
+
+
+async def test_a_bias_for_a_token_that_does_not_exist_is_refused(tiny: ThreadedEngine) -> None:
+    for token_id in (VOCAB_SIZE, 999_999_999):
+        biased = SamplingParams(logit_bias=((token_id, 1.0),))
+        with pytest.raises(LogitBiasError, match=str(token_id)):
+            await anext(tiny.generate(ask("g", "hello", 1, biased)))
+    assert tiny.stats().admitted == 0
+    tiny.stop()
+
+
+async def test_refused_requests_are_counted(tiny: ThreadedEngine) -> None:
+    streams = [tiny.generate(ask(str(i), "hello", None)) for i in range(3)]
+    for stream in streams:
+        await anext(stream)
+    for _ in range(2):
+        with pytest.raises(QueueFullError):
+            await anext(tiny.generate(ask("more", "hello", None)))
+    assert tiny.stats().refused == 2
+    for stream in streams:
+        await stream.aclose()
+    tiny.stop()
+
+
 async def test_special_tokens_give_no_text(tiny: ThreadedEngine) -> None:
     answer = await generate(tiny, ask("g", "hello", 400, SamplingParams(2.0)))
     assert "<|" not in answer.text
@@ -183,8 +222,9 @@ def make_breakable(folder: Path) -> tuple[ThreadedEngine, BrokenModel]:
 
     def make_broken_core(model: LoadedModel, max_running: int) -> EngineCore:
         broken.append(BrokenModel(model.model))
+        scheduler = Scheduler(max_running, 128, lambda rows, longest: 0, 0)
         return EngineCore(
-            partial(Runner, broken[0], 128), Scheduler(max_running, 128), model.stop_ids
+            partial(Runner, broken[0], 128), scheduler, model.stop_ids, time.monotonic
         )
 
     load = partial(load_files, ModelFiles(folder, "float32"))

@@ -1,11 +1,18 @@
 """What the server refuses, always in one shape, and without asking any model."""
 
+import json
 import re
 from typing import Any
 
 import pytest
 
-from tests.support.bad_requests import BAD_REQUESTS, GOOD, name_changes
+from tests.support.bad_requests import (
+    BAD_REQUESTS,
+    GOOD,
+    NOT_FINITE,
+    list_numbers,
+    name_changes,
+)
 from tests.support.scripted import saying
 from tests.support.serving import MAX_BODY_BYTES, playing, serving
 
@@ -23,8 +30,6 @@ MALFORMED = {
     "an array": b"[]",
     "null": b"null",
     "a number": b"1",
-    "NaN": b'{"model":"scripted","input":"Hi","temperature":NaN}',
-    "Infinity": b'{"model":"scripted","input":"Hi","temperature":Infinity}',
     "deep": b"[" * 100_000,
     "a lone surrogate": rb'{"model":"scripted","input":"\ud83d"}',
     "invalid UTF-8": b'{"model":"scripted","input":"\xff"}',
@@ -44,12 +49,50 @@ async def test_a_bad_request_is_refused_before_any_model_is_asked(
 ) -> None:
     engine = playing(*saying("Hello"))
     async with serving(engine) as served:
-        reply = await served.http.post("/v1/responses", json={**GOOD, "stream": True, **changes})
+        # Not the client's own encoder, which refuses NaN and Infinity.
+        body = json.dumps({**GOOD, "stream": True, **changes})
+        reply = await served.http.post("/v1/responses", content=body)
     error = reply.json()["error"]
     assert (reply.status_code, error["type"]) == (400, "invalid_request_error")
     assert (error["param"], error["code"]) == (param, code)
     assert error.keys() == {"message", "type", "param", "code"}
     assert engine.requests == []
+
+
+@pytest.mark.parametrize("word", NOT_FINITE)
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        *((f'"{name}": NUMBER', name) for name in list_numbers()),
+        ('"logit_bias": {"5": NUMBER}', "logit_bias.5"),
+        ('"input": [{"role": "user", "content": [1, NUMBER]}]', "input[0].content[1]"),
+        ('"unknown": [NUMBER]', "unknown[0]"),
+    ],
+)
+async def test_what_is_no_number_in_json_is_refused_by_its_place(
+    value: str, param: str, word: str
+) -> None:
+    engine = playing(*saying("Hello"))
+    body = '{"model": "scripted", "input": "Hi", ' + value.replace("NUMBER", word) + "}"
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", content=body)
+    error = reply.json()["error"]
+    assert (reply.status_code, error["param"], error["code"]) == (400, param, "invalid_value")
+    assert engine.requests == []
+
+
+async def test_words_that_are_no_numbers_may_stand_in_a_text() -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        reply = await served.http.post("/v1/responses", json={**GOOD, "input": "NaN or Infinity?"})
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize("name", list_numbers())
+async def test_a_number_of_hundreds_of_digits_is_refused(name: str) -> None:
+    body = '{"model":"scripted","input":"Hi","' + name + '":' + "9" * 400 + "}"
+    async with serving(playing(*saying("Hello"))) as served:
+        reply = await served.http.post("/v1/responses", content=body)
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, name)
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=list(MALFORMED))

@@ -1,7 +1,7 @@
 """Bodies of `POST /v1/responses` that are refused, each with the place and the code of its fault.
 
-Wrong types are worked out from the wire model's fields, so that a new field is covered at once;
-ranges and nested places are written down.
+Wrong types and numbers beyond their range are worked out from the wire model's fields, so that a
+new field is covered at once; what lies deeper is written down.
 """
 
 from typing import Any
@@ -45,22 +45,69 @@ def list_wrong_types() -> list[BadRequest]:
     ]
 
 
+def find_number(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The branch of a field's schema that takes numbers, with its bounds."""
+    branches = [schema, *schema.get("anyOf", [])]
+    numbers = [branch for branch in branches if branch.get("type") in ("integer", "number")]
+    return numbers[0] if numbers else None
+
+
+def list_numbers() -> dict[str, dict[str, Any]]:
+    """The schemas of all fields that take a number, by name."""
+    fields = CreateResponse.model_json_schema()["properties"]
+    found = {name: find_number(schema) for name, schema in fields.items()}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def list_bad_numbers() -> list[BadRequest]:
+    """For every number: what lies just beyond its range or far away, and what is none.
+
+    Every number has a range, or this fails: an unbounded one reaches the engine whatever it is.
+    """
+    bad: list[BadRequest] = []
+    for name, schema in list_numbers().items():
+        low, high = schema["minimum"], schema["maximum"]
+        step = 1 if schema["type"] == "integer" else 1e-9
+        candidates = [low - step, high + step, -1, 2**63, -(2**63) - 1]
+        beyond = [value for value in candidates if not low <= value <= high]
+        bad += [({name: value}, name, "invalid_value") for value in beyond]
+        bad += [({name: value}, name, "invalid_type") for value in ("1", True, [1], {"1": 1})]
+    return bad
+
+
+def list_good_numbers() -> list[dict[str, Any]]:
+    """Both ends of every number's range, and null, which is the same as absent."""
+    return [
+        {name: value}
+        for name, schema in list_numbers().items()
+        for value in (schema["minimum"], schema["maximum"], None)
+    ]
+
+
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 WORDS = "unsupported_value"
 MISSING = "missing_required_parameter"
 
 OUT_OF_RANGE: list[BadRequest] = [
     ({"model": ""}, "model", "invalid_value"),
     ({"model": None}, "model", "invalid_type"),
-    ({"temperature": -0.01}, "temperature", "invalid_value"),
-    ({"temperature": 2.01}, "temperature", "invalid_value"),
-    ({"temperature": 2**63}, "temperature", "invalid_value"),
-    ({"top_p": -0.01}, "top_p", "invalid_value"),
-    ({"top_p": 1.01}, "top_p", "invalid_value"),
-    ({"top_p": 2**63}, "top_p", "invalid_value"),
-    ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
-    ({"max_output_tokens": -(2**63)}, "max_output_tokens", "invalid_value"),
-    ({"max_tool_calls": 0}, "max_tool_calls", "invalid_value"),
-    ({"max_tool_calls": -1}, "max_tool_calls", "invalid_value"),
+    ({"stop": ""}, "stop", "invalid_value"),
+    ({"stop": ["a", ""]}, "stop[1]", "invalid_value"),
+    ({"stop": ["a", 1]}, "stop[1]", "invalid_type"),
+    ({"stop": ["a", None]}, "stop[1]", "invalid_type"),
+    ({"stop": ["a"] * 17}, "stop", "invalid_value"),
+    ({"stop": "a" * 1001}, "stop", "invalid_value"),
+    ({"logit_bias": {"5": 100.1}}, "logit_bias.5", "invalid_value"),
+    ({"logit_bias": {"5": -(2**63)}}, "logit_bias.5", "invalid_value"),
+    ({"logit_bias": {"5": "1"}}, "logit_bias.5", "invalid_type"),
+    ({"logit_bias": {"5": True}}, "logit_bias.5", "invalid_type"),
+    ({"logit_bias": {"5": None}}, "logit_bias.5", "invalid_type"),
+    ({"logit_bias": {"-1": 1}}, "logit_bias.-1", "invalid_value"),
+    ({"logit_bias": {"05": 1}}, "logit_bias.05", "invalid_value"),
+    ({"logit_bias": {"five": 1}}, "logit_bias.five", "invalid_value"),
+    ({"logit_bias": {"5\n": 1}}, "logit_bias.5\n", "invalid_value"),
+    ({"logit_bias": {"9999999999": 1}}, "logit_bias.9999999999", "invalid_value"),
+    ({"logit_bias": {str(n): 1 for n in range(1025)}}, "logit_bias", "invalid_value"),
     ({"metadata": {str(n): "" for n in range(17)}}, "metadata", "invalid_value"),
     ({"metadata": {"k" * 65: ""}}, f"metadata.{'k' * 65}", "invalid_value"),
     ({"metadata": {"key": "v" * 513}}, "metadata.key", "invalid_value"),
@@ -143,14 +190,6 @@ NOT_NEUTRAL: dict[str, list[Any]] = {
     "background": [True, 0, "false"],
     "truncation": ["auto", ""],
     "n": [2, 0, True, "1"],
-    "top_k": [40],
-    "min_p": [0.1],
-    "seed": [0],
-    "stop": ["\n", ["\n"]],
-    "presence_penalty": [0.1, False, "0"],
-    "frequency_penalty": [-0.1, False, "0"],
-    "repetition_penalty": [1.1, True],
-    "logit_bias": [{"50256": -100}, []],
     "chat_template_kwargs": [{"enable_thinking": False}],
 }
 NOT_SERVED: list[BadRequest] = [
@@ -159,6 +198,7 @@ NOT_SERVED: list[BadRequest] = [
 
 BAD_REQUESTS: list[BadRequest] = [
     *list_wrong_types(),
+    *list_bad_numbers(),
     *OUT_OF_RANGE,
     *INSIDE,
     *OTHERWISE_CALLED,

@@ -2,6 +2,7 @@
 
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Any
 
 from engine.types import (
     ChatMessage,
@@ -10,6 +11,7 @@ from engine.types import (
     GenerateRequest,
     GenerationFinished,
     GenerationStarted,
+    SampledLogprob,
     SamplingParams,
     TextDelta,
 )
@@ -24,12 +26,18 @@ class Generated:
     text: str
     finished: GenerationFinished
     prompt_tokens: int
+    logprobs: tuple[SampledLogprob, ...] = ()
 
 
 def ask(
-    name: str, text: str, max_tokens: int | None = 24, sampling: SamplingParams = GREEDY
+    name: str,
+    text: str,
+    max_tokens: int | None = 24,
+    sampling: SamplingParams = GREEDY,
+    **more: Any,
 ) -> GenerateRequest:
-    return GenerateRequest(name, (ChatMessage("user", text),), sampling, max_tokens)
+    """A request of one turn; `more` are further fields of it."""
+    return GenerateRequest(name, (ChatMessage("user", text),), sampling, max_tokens, **more)
 
 
 async def generate(engine: Engine, request: GenerateRequest) -> Generated:
@@ -40,6 +48,11 @@ async def generate(engine: Engine, request: GenerateRequest) -> Generated:
     started, *deltas, finished = events
     assert isinstance(started, GenerationStarted)
     assert isinstance(finished, GenerationFinished)
-    texts = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
+    texts = [delta for delta in deltas if isinstance(delta, TextDelta)]
     assert len(texts) == len(deltas)
-    return Generated("".join(texts), finished, started.prompt_tokens)
+    return Generated(
+        "".join(delta.text for delta in texts),
+        finished,
+        started.prompt_tokens,
+        tuple(logprob for delta in texts for logprob in delta.logprobs),
+    )

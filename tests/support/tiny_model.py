@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from engine.backend import load_model, mx
 
+VOCAB_SIZE, EOS_ID = 258, 257
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -16,10 +17,10 @@ CONFIG = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "rms_norm_eps": 1e-5,
-    "vocab_size": 258,
+    "vocab_size": VOCAB_SIZE,
     "max_position_embeddings": 4096,
     "tie_word_embeddings": True,
-    "eos_token_id": 257,
+    "eos_token_id": EOS_ID,
 }
 TEMPLATE = (
     "{% for message in messages %}<|turn|>{{ message.role }}: {{ message.content }}\n"

@@ -15,12 +15,15 @@ from deployments.errors import (
 from engine.errors import (
     ChatTemplateError,
     ContextLengthError,
+    DeadlineError,
     EngineError,
     EngineStoppedError,
     GenerationFailedError,
+    LogitBiasError,
     ModelLoadError,
     QueueFullError,
     RequestError,
+    UnknownTokenError,
 )
 from stores.errors import StoreDisabledError, StoreError
 from tests.support.classes import all_subclasses
@@ -42,6 +45,26 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
     (
         RequestError("not like this"),
         InvalidRequestError("not like this", "input", "unsupported_value"),
+    ),
+    (
+        LogitBiasError(50_000, 49_152),
+        InvalidRequestError(
+            "50000 is not one of the model's 49152 token ids.", "logit_bias", "invalid_value"
+        ),
+    ),
+    (
+        UnknownTokenError(50_000, 49_152),
+        InvalidRequestError(
+            "The input holds token 50000, but the model has 49152 tokens.",
+            "input",
+            "unsupported_value",
+        ),
+    ),
+    (
+        DeadlineError(),
+        UnavailableError(
+            "The answer took longer than this server allows.", None, "deadline_exceeded"
+        ),
     ),
     (
         QueueFullError(64),

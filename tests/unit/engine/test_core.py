@@ -5,10 +5,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from engine.core import Emitted, EngineCore, Generation
+from engine.core import EngineCore, Generation
 from engine.detokenizer import Detokenizer
-from engine.errors import GenerationFailedError
+from engine.errors import DeadlineError, GenerationFailedError
+from engine.outbox import Emitted
+from engine.output_text import OutputText
 from engine.scheduler import Scheduler
+from engine.sequence import BatchLostError, SampledToken, SequenceParams, StepOutput
+from engine.stop_strings import StopStrings
 from engine.types import GenerationFinished, SamplingParams, TextDelta
 
 STOP = 0
@@ -17,24 +21,34 @@ VOCABULARY = [b"</s>", b"a", b"b", b"\xf0\x9f", b"\x8e\xa8"]
 
 @dataclass
 class ScriptedRunner:
-    """Gives each sequence the tokens of its script and records what it was asked."""
+    """Gives each sequence the tokens of its script and records what it was asked.
+
+    What `raising` holds for a name is raised when that sequence starts, for "" when all decode;
+    `failing` are the rows that fail alone in the next step.
+    """
 
     script: dict[str, list[int]]
     calls: list[tuple[str, ...]] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
-    is_broken: bool = False
+    raising: dict[str, Exception] = field(default_factory=dict)
+    failing: frozenset[str] = frozenset()
 
     def prefill(self, generation_id: str, token_ids: Sequence[int]) -> None:
         self.calls.append(("prefill", generation_id, str(list(token_ids))))
 
-    def start(self, generation_id: str, last_token: int, sampling: SamplingParams) -> None:
-        self.calls.append(("start", generation_id, str(last_token)))
+    def start(
+        self, generation_id: str, last_token: int, params: SequenceParams, generated: Sequence[int]
+    ) -> None:
+        self.calls.append(("start", generation_id, str(last_token), str(list(generated))))
+        if generation_id in self.raising:
+            raise self.raising[generation_id]
         self.rows.append(generation_id)
 
-    def decode(self) -> dict[str, int]:
-        if self.is_broken:
-            raise RuntimeError("out of memory")
-        return {name: self.script[name].pop(0) for name in self.rows}
+    def decode(self) -> StepOutput:
+        if "" in self.raising:
+            raise self.raising[""]
+        tokens = {name: SampledToken(self.script[name].pop(0)) for name in self.rows}
+        return StepOutput({n: t for n, t in tokens.items() if n not in self.failing}, self.failing)
 
     def remove(self, generation_ids: set[str]) -> None:
         self.rows = [name for name in self.rows if name not in generation_ids]
@@ -42,24 +56,46 @@ class ScriptedRunner:
 
 @dataclass
 class Setup:
-    """A core, the runner that it uses now, and a way to submit."""
+    """A core, the runners that it has made, its clock, and a way to submit."""
 
     script: dict[str, list[int]]
+    budget_tokens: int = 10**6
     runners: list[ScriptedRunner] = field(default_factory=list)
+    now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self.core = EngineCore(self._make_runner, Scheduler(2, chunk_tokens=2), {STOP})
+        scheduler = Scheduler(2, 2, lambda rows, longest: rows * longest, self.budget_tokens)
+        self.core = EngineCore(self._make_runner, scheduler, {STOP}, lambda: self.now_s)
 
     def _make_runner(self) -> ScriptedRunner:
         self.runners.append(ScriptedRunner(self.script))
         return self.runners[-1]
 
-    def submit(self, name: str, prompt: Sequence[int] = (7,), max_tokens: int = 100) -> None:
-        detokenizer = Detokenizer(VOCABULARY, hidden={STOP})
-        self.core.submit(Generation(name, prompt, SamplingParams(), max_tokens, detokenizer))
+    def submit(
+        self,
+        name: str,
+        prompt: Sequence[int] = (7,),
+        max_tokens: int = 100,
+        stop: Sequence[str] = (),
+        deadline_s: float = 1.0,
+    ) -> Generation:
+        output = OutputText(Detokenizer(VOCABULARY, hidden={STOP}), StopStrings(stop))
+        params = SequenceParams(SamplingParams())
+        generation = Generation(name, prompt, params, max_tokens, output, deadline_s)
+        self.core.submit(generation)
+        return generation
 
     def run(self, num_steps: int) -> list[Emitted]:
-        return [item for _ in range(num_steps) for item in self.core.step()]
+        emitted = []
+        for _ in range(num_steps):
+            emitted += self.core.decode()
+            emitted += self.core.prefill()
+        return emitted
+
+
+def list_failed(emitted: list[Emitted], kind: type[Exception] = GenerationFailedError) -> set[str]:
+    """The generations that ended with such an error."""
+    return {name for name, item in emitted if isinstance(item, kind)}
 
 
 def test_a_generation_gives_its_text_and_its_end() -> None:
@@ -73,7 +109,7 @@ def test_a_generation_gives_its_text_and_its_end() -> None:
     assert setup.runners[0].calls == [
         ("prefill", "g", "[7, 8]"),
         ("prefill", "g", "[9]"),
-        ("start", "g", "10"),
+        ("start", "g", "10", "[]"),
     ]
     assert not setup.core.has_work
 
@@ -132,19 +168,139 @@ def test_a_step_that_fails_ends_what_runs_and_keeps_what_waits() -> None:
     for name in ("a", "b", "c"):
         setup.submit(name)
     setup.run(2)
-    setup.runners[0].is_broken = True
-    failed = setup.run(1)
-    assert {name for name, item in failed if isinstance(item, GenerationFailedError)} == {"a", "b"}
+    setup.runners[0].raising[""] = RuntimeError("out of memory")
+    assert list_failed(setup.run(1)) == {"a", "b"}
     assert len(setup.runners) == 2
     assert setup.run(3) == [("c", TextDelta("b", 1)), ("c", GenerationFinished("stop", 2))]
     assert setup.core.counters.failed == 2
 
 
-def test_counters_add_up() -> None:
-    setup = Setup({"a": [1, STOP], "b": [1, STOP]})
-    setup.submit("a", [7, 7, 7])
+def test_a_prompt_that_fails_ends_alone() -> None:
+    setup = Setup({"a": [1] * 9, "b": [2] * 9})
+    setup.submit("a")
+    setup.run(1)
+    setup.runners[0].raising["b"] = RuntimeError("a bad id")
     setup.submit("b")
-    setup.run(6)
+    assert list_failed(setup.run(2)) == {"b"}
+    assert (setup.core.scheduler.num_running, len(setup.runners)) == (1, 1)
+    assert setup.run(1) == [("a", TextDelta("a", 3))]
+
+
+def test_a_batch_that_a_sequence_could_not_join_is_rebuilt() -> None:
+    setup = Setup({"a": [1] * 9, "b": [2] * 9})
+    setup.submit("a")
+    setup.run(1)
+    setup.runners[0].raising["b"] = BatchLostError()
+    setup.submit("b")
+    assert list_failed(setup.run(1)) == {"a", "b"}
+    assert len(setup.runners) == 2
+    assert not setup.core.has_work
+
+
+def test_a_row_that_the_runner_reports_as_failed_ends_alone() -> None:
+    setup = Setup({"a": [1] * 9, "b": [2] * 9})
+    setup.submit("a")
+    setup.submit("b")
+    setup.run(2)
+    setup.runners[0].failing = frozenset({"b"})
+    emitted = setup.run(1)
+    assert list_failed(emitted) == {"b"}
+    assert setup.runners[0].rows == ["a"]
+    setup.runners[0].failing = frozenset()
+    assert setup.run(1) == [("a", TextDelta("a", 3))]
+
+
+@pytest.mark.parametrize("method", ["feed", "flush"])
+def test_a_text_that_cannot_be_decoded_ends_alone(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = Setup({"a": [1, 1, STOP], "b": [2, STOP]})
+    setup.submit("a")
+    broken = setup.submit("b")
+    monkeypatch.setattr(broken, "output", BrokenOutput(broken.output, method))
+    emitted = setup.run(5)
+    assert list_failed(emitted) == {"b"}
+    assert [item for name, item in emitted if name == "a"] == [
+        TextDelta("a", 1),
+        TextDelta("a", 2),
+        GenerationFinished("stop", 3),
+    ]
+    assert (setup.core.counters.failed, setup.core.counters.finished_by_stop) == (1, 1)
+
+
+def test_a_broken_text_does_not_stop_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup({"a": [1] * 9})
+    broken = setup.submit("a")
+    monkeypatch.setattr(broken, "output", BrokenOutput(broken.output, "flush"))
+    setup.run(2)
+    assert list_failed(setup.core.abort("a", 0)) == {"a"}
+    assert not setup.core.has_work
+
+
+class BrokenOutput:
+    """An output text one of whose methods fails."""
+
+    def __init__(self, output: OutputText, method: str) -> None:
+        self._output = output
+        self._method = method
+
+    def __getattr__(self, name: str) -> object:
+        if name == self._method:
+            raise RuntimeError("a broken tokenizer")
+        return getattr(self._output, name)
+
+
+def test_what_is_overdue_ends_wherever_it_is_and_others_go_on() -> None:
+    setup = Setup({"running": [1] * 9, "late": [2] * 9})
+    setup.submit("late", deadline_s=0.5)
+    setup.submit("running")
+    setup.submit("waiting", deadline_s=0.5)
+    setup.run(3)
+    setup.now_s = 0.5
+    assert list_failed(setup.run(1), DeadlineError) == {"late", "waiting"}
+    assert {name for name, _ in setup.run(1)} == {"running"}
+
+
+def test_a_stop_string_ends_a_generation_before_it() -> None:
+    setup = Setup({"g": [1, 2, 2, 1]})
+    setup.submit("g", stop=["bb"])
+    assert setup.run(5) == [
+        ("g", TextDelta("a", 1)),
+        ("g", GenerationFinished("stop", 3)),
+    ]
+    assert setup.runners[0].rows == []
+
+
+def test_a_length_stop_shows_what_was_held_back() -> None:
+    setup = Setup({"g": [1, 2, 2, 1]})
+    setup.submit("g", max_tokens=2, stop=["bb"])
+    assert setup.run(3)[1:] == [("g", TextDelta("b", 2)), ("g", GenerationFinished("length", 2))]
+
+
+def test_a_preempted_generation_begins_again_with_what_it_has_and_goes_on() -> None:
+    setup = Setup({"a": [1] * 300 + [STOP], "b": [2] * 301}, budget_tokens=2 * 280)
+    setup.submit("a", [5, 6], max_tokens=1000)
+    setup.submit("b", [7, 8], max_tokens=301)
+    emitted = setup.run(900)
+    assert [item for name, item in emitted if name == "b"] == [
+        *(TextDelta("b", number) for number in range(1, 302)),
+        GenerationFinished("length", 301),
+    ]
+    assert setup.core.counters.preempted == 1
+    resumed = [call for call in setup.runners[0].calls if call[:2] == ("start", "b")][1]
+    generated = [2] * (resumed[3].count(",") + 1)
+    assert resumed == ("start", "b", "2", str(generated))
+    assert setup.core.counters.cache_bytes == 0
+
+
+def test_counters_add_up() -> None:
+    setup = Setup({"a": [1, STOP], "b": [1, 1]})
+    setup.submit("a", [7, 7, 7])
+    setup.submit("b", max_tokens=2)
+    setup.run(2)
+    assert setup.core.counters.cache_bytes == 2 * 4
+    setup.run(4)
     counters = setup.core.counters
-    assert (counters.admitted, counters.finished, counters.steps) == (2, 2, 6)
+    assert (counters.finished_by_stop, counters.finished_by_length) == (1, 1)
+    assert (counters.admitted, counters.steps, counters.cache_bytes) == (2, 6, 0)
     assert (counters.prompt_tokens, counters.output_tokens) == (4, 4)

@@ -7,12 +7,15 @@ import pytest
 from engine.errors import (
     ChatTemplateError,
     ContextLengthError,
+    DeadlineError,
     EngineError,
     EngineStoppedError,
     GenerationFailedError,
+    LogitBiasError,
     ModelLoadError,
     QueueFullError,
     RequestError,
+    UnknownTokenError,
 )
 from engine.types import (
     ChatMessage,
@@ -20,8 +23,10 @@ from engine.types import (
     GenerateRequest,
     GenerationFinished,
     GenerationStarted,
+    SampledLogprob,
     SamplingParams,
     TextDelta,
+    TokenLogprob,
 )
 from tests.support.classes import all_subclasses
 from tests.support.scripted import CARD
@@ -32,6 +37,9 @@ ERRORS = [
     RequestError("not like this"),
     ContextLengthError(1200, 1000),
     ChatTemplateError("roles must alternate"),
+    LogitBiasError(50_000, 49_152),
+    UnknownTokenError(50_000, 49_152),
+    DeadlineError(),
     QueueFullError(64),
     GenerationFailedError("out of memory"),
     EngineStoppedError("the thread has ended"),
@@ -40,9 +48,10 @@ VALUES = [
     GenerateRequest("resp_1", (ChatMessage("user", "é 🙂"),), SamplingParams(0.0, 0.5), 7),
     GenerationStarted(5, cached_tokens=3),
     TextDelta("é 🙂", 1),
+    TextDelta("é", 1, (SampledLogprob(TokenLogprob(b"\xc3", -0.5), (TokenLogprob(b"a", -1.5),)),)),
     GenerationFinished("abort", 2),
     CARD,
-    EngineStats("engine", True, *range(1, 18)),
+    EngineStats("engine", True, *range(1, 17)),
 ]
 
 

@@ -33,6 +33,16 @@ def test_a_text_is_a_turn_of_the_user_with_the_models_defaults() -> None:
         ({"top_p": 0.0}, SamplingParams(0.7, 0.0)),
         ({"temperature": 2, "top_p": 1}, SamplingParams(2, 1)),
         ({"temperature": None, "top_p": None}, SamplingParams(0.7, 0.9)),
+        ({"top_k": 0, "min_p": 0.0, "seed": 0}, SamplingParams(0.7, 0.9, 0, 0.0, seed=0)),
+        (
+            {
+                "presence_penalty": -1,
+                "frequency_penalty": 0.5,
+                "repetition_penalty": 1.2,
+                "logit_bias": {"7": -100, "0": 1.5},
+            },
+            SamplingParams(0.7, 0.9, 0, 0, -1, 0.5, 1.2, ((7, -100), (0, 1.5))),
+        ),
     ],
 )
 def test_what_a_request_says_of_sampling_beats_the_card(
@@ -42,7 +52,22 @@ def test_what_a_request_says_of_sampling_beats_the_card(
     assert asked.sampling == sampling
 
 
-@pytest.mark.parametrize(("sent", "limit"), [(None, 300), (1, 1), (301, 301), (2**63, 2**63)])
+@pytest.mark.parametrize(
+    ("sent", "stop"), [(None, ()), ([], ()), ("a", ("a",)), (["a", "\n"], ("a", "\n"))]
+)
+def test_stop_strings_are_one_or_some(sent: object, stop: tuple[str, ...]) -> None:
+    assert to_generate_request(request(input="Hi", stop=sent), CARD, "resp_1").stop == stop
+
+
+def test_penalties_are_repeated_as_they_hold() -> None:
+    card = replace(CARD, default_sampling=SamplingParams(presence_penalty=0.5))
+    echo = to_echo(request(input="Hi", frequency_penalty=-1), card, is_stored=True)
+    assert (echo.presence_penalty, echo.frequency_penalty) == (0.5, -1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "limit"), [(None, 300), (1, 1), (301, 301), (2**53 - 1, 2**53 - 1)]
+)
 def test_the_most_tokens_are_the_requests_else_the_models(sent: int | None, limit: int) -> None:
     wanted = request(input="Hi", max_output_tokens=sent)
     assert to_generate_request(wanted, LIMITED, "resp_1").max_tokens == limit
