@@ -33,7 +33,7 @@ from engine.types import (
     TextDelta,
 )
 from tests.support.generating import ask, generate
-from tests.support.tiny_model import CONFIG, VOCAB_SIZE, save_tiny_model
+from tests.support.tiny_model import CONFIG, EOS_ID, VOCAB_SIZE, save_tiny_model
 
 QUESTIONS = [
     "Say hello.",
@@ -192,6 +192,18 @@ async def test_refused_requests_are_counted(tiny: ThreadedEngine) -> None:
     assert tiny.stats().refused == 2
     for stream in streams:
         await stream.aclose()
+    tiny.stop()
+
+
+async def test_texts_of_quick_steps_are_handed_over_together(tiny: ThreadedEngine) -> None:
+    never_ends = SamplingParams(0.0, logit_bias=((EOS_ID, -100.0),))
+    texts = []
+    async with aclosing(tiny.generate(ask("g", "hello", 1000, never_ends))) as batches:
+        async for batch in batches:
+            texts += [event for event in batch if isinstance(event, TextDelta)]
+    assert texts[0].num_tokens <= 4  # the first went at once
+    assert texts[-1].num_tokens == 1000
+    assert len(texts) < 500
     tiny.stop()
 
 

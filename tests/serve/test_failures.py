@@ -118,3 +118,19 @@ def is_failed(server: Server, response_id: str) -> bool:
     except httpx2.HTTPError:  # the proxy has no ingress to ask yet
         return False
     return reply.status_code == 200 and reply.json()["status"] == "failed"
+
+
+def test_an_engine_whose_thread_dies_fails_its_stream_and_is_replaced(
+    server: Server, v1: openai.OpenAI
+) -> None:
+    (old,) = server.pids(f"ServeReplica:{PLAIN}:")
+    kinds: list[str] = []
+    with v1.responses.create(model=PLAIN, input="Tell me a story.", stream=True) as stream:
+        for event in stream:
+            kinds.append(event.type)
+            if len(kinds) == 10:
+                server.kill_engine_thread(PLAIN)
+    assert kinds[-1] == "response.failed"
+    wait_until(lambda: server.pids(f"ServeReplica:{PLAIN}:") not in ([], [old]), 60)
+    wait_until(lambda: server.health()[0] == 200, 60)
+    assert v1.responses.create(model=PLAIN, input="Hi", max_output_tokens=2).output_text

@@ -18,6 +18,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+FAULTS = REPOSITORY / "tests/support/faults"
 MARK = "ANTIPHON_TEST_SERVER"  # a variable that all processes of one server inherit
 START_S, STOP_S = 240.0, 15.0
 
@@ -50,6 +51,7 @@ class Server:
     output: Path
     url: str
     mark: str
+    orders: Path
     key: str = "none"
 
     @classmethod
@@ -59,17 +61,24 @@ class Server:
         """Run the launcher in a session of its own, so that signals reach it alone."""
         mark = uuid.uuid4().hex
         output = folder / "output"
+        orders = folder / "orders"
+        orders.mkdir(exist_ok=True)
+        faults = {"PYTHONPATH": str(FAULTS), "ANTIPHON_TEST_ORDERS": str(orders)}
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 [sys.executable, "-m", "deployments.launch", str(config)],
                 cwd=REPOSITORY,
-                env={**os.environ, **variables, MARK: mark},
+                env={**os.environ, **faults, **variables, MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return cls(process, output, f"http://127.0.0.1:{port}", mark, key)
+        return cls(process, output, f"http://127.0.0.1:{port}", mark, orders, key)
+
+    def kill_engine_thread(self, application: str) -> None:
+        """Let the engine's thread of a model's replica die, while its process lives on."""
+        (self.orders / application).touch()
 
     def wait_ready(self) -> None:
         """Wait until the launcher says that every model has answered."""
