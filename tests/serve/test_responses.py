@@ -140,3 +140,19 @@ def test_eight_streams_over_both_models_give_the_texts_of_solo_runs(v1: openai.O
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda one: read_stream(v1, *one), asked))
     assert together == solo
+
+
+def test_a_seed_repeats_a_text_and_a_stop_string_ends_it(v1: openai.OpenAI) -> None:
+    def ask(**more: object) -> str:
+        return v1.responses.create(
+            model=PLAIN,
+            input="Name three colours.",
+            temperature=1.0,
+            max_output_tokens=24,
+            extra_body={"seed": 2**63 - 1, "frequency_penalty": 0.5, "top_k": 50, **more},
+        ).output_text
+
+    text = ask()
+    assert ask() == text
+    assert ask(seed=-5) != text
+    assert ask(stop=["~never~", text[8:12]]) == text[: text.index(text[8:12])]
