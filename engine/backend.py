@@ -47,13 +47,14 @@ BLAS = preload_blas()
 
 import mlx.core as mx  # noqa: E402, TID251
 import mlx.nn as nn  # noqa: E402, TID251
-from mlx_lm.generate import GenerationBatch, PromptProcessingBatch  # noqa: E402, TID251
 from mlx_lm.models.cache import (  # noqa: E402, TID251
     ArraysCache,
     BatchKVCache,
     BatchRotatingKVCache,
     CacheList,
+    ConcatenateKVCache,
     KVCache,
+    QuantizedKVCache,
     RotatingKVCache,
     make_prompt_cache,
 )
@@ -70,10 +71,10 @@ __all__ = [
     "BatchKVCache",
     "BatchRotatingKVCache",
     "CacheList",
-    "GenerationBatch",
-    "PromptProcessingBatch",
+    "ConcatenateKVCache",
     "dequantize_model",
     "KVCache",
+    "QuantizedKVCache",
     "RotatingKVCache",
     "has_gpu",
     "load_model",

@@ -93,8 +93,7 @@ def load_checked(
     for name in JSON_OBJECTS:
         check_json_object(folder / name)
     model, config = load_model(folder, lazy=True)
-    stop_ids = read_stop_ids(config)
-    wrapper = load_tokenizer(folder, eos_token_ids=stop_ids or None)
+    wrapper = load_tokenizer(folder, eos_token_ids=read_stop_ids(config) or None)
     convert_weights(model, dtype)
     maybe_set_recommended_wired_limit()
     mend_masks(model)
@@ -105,8 +104,7 @@ def load_checked(
         template = ChatTemplate(tokenizer, chat_template)
     except ChatTemplateError as error:
         raise ModelLoadError(f"the chat template of the model in {folder}: {error}") from error
-    if not stop_ids and tokenizer.eos_token_id is not None:
-        stop_ids = [tokenizer.eos_token_id]
+    stop_ids = frozenset(i for i in wrapper.eos_token_ids if i is not None and i < num_logits)
     if not stop_ids:
         logger.warning("the model in %s has no token that ends a text", folder)
     vocabulary = read_vocabulary(tokenizer, num_logits)
@@ -115,8 +113,8 @@ def load_checked(
         tokenizer=tokenizer,
         chat_template=template,
         vocabulary=vocabulary,
-        special_ids=list_special_ids(tokenizer) | frozenset(stop_ids),
-        stop_ids=frozenset(stop_ids),
+        special_ids=list_special_ids(tokenizer) | stop_ids,
+        stop_ids=stop_ids,
         context_length=choose_context_length(config, context_length),
         longest_token_bytes=max(map(len, vocabulary)),
         num_logits=num_logits,
@@ -147,6 +145,8 @@ def read_vocabulary(tokenizer: PreTrainedTokenizerBase, num_logits: int) -> tupl
 
 def read_stop_ids(config: Mapping[str, Any]) -> list[int]:
     """The ids that end a text, as the model's configuration has them; empty if it has none.
+
+    mlx-lm adds the tokenizer's own.
 
     Raises:
         ModelLoadError: where they are no ids.

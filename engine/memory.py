@@ -8,7 +8,7 @@ import psutil
 GPU_SHARE = 0.9  # the rest is for activations and for what the allocator cannot reuse
 # Other models' processes share the machine's memory, and each sees the same free bytes at its
 # start; the activations of a prompt and the responses in flight need room as well.
-CPU_SHARE = 0.5
+MACHINE_SHARE = 0.5
 
 
 def share_memory(device: Mapping[str, str | int], active_bytes: int, available_bytes: int) -> int:
@@ -19,14 +19,15 @@ def share_memory(device: Mapping[str, str | int], active_bytes: int, available_b
     process, `available_bytes` what the machine has left. CUDA's `free_memory` may be older than
     the weights, so that both of its numbers count.
     """
+    shared_bytes = int(available_bytes * MACHINE_SHARE)
     working_set = device.get("max_recommended_working_set_size")
-    if isinstance(working_set, int):
-        return max(0, int((working_set - active_bytes) * GPU_SHARE))
+    if isinstance(working_set, int):  # of this process alone, but its memory is the machine's
+        return max(0, min(int((working_set - active_bytes) * GPU_SHARE), shared_bytes))
     total, free = device.get("total_memory"), device.get("free_memory")
     if isinstance(total, int):
         left = total - active_bytes
         return max(0, int(min(left, free if isinstance(free, int) else left) * GPU_SHARE))
-    return int(available_bytes * CPU_SHARE)
+    return shared_bytes
 
 
 def read_available_memory(root: Path = Path("/")) -> int:
@@ -48,8 +49,9 @@ def read_group_rooms(root: Path) -> Iterator[int]:
     except OSError:
         return
     for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0":
             mount, limit, usage = "sys/fs/cgroup", "memory.max", "memory.current"
             reclaimable = "inactive_file"
         elif "memory" in controllers.split(","):
@@ -73,5 +75,5 @@ def read_room(folder: Path, limit: str, usage: str, reclaimable: str) -> int | N
         stat = (folder / "memory.stat").read_text()
     except (OSError, ValueError):
         return None
-    cached = [int(line.split()[1]) for line in stat.splitlines() if line.split()[0] == reclaimable]
-    return max(0, limit_bytes - used_bytes + sum(cached))
+    cached = [line.split()[1] for line in stat.splitlines() if line.startswith(f"{reclaimable} ")]
+    return max(0, limit_bytes - used_bytes + sum(map(int, cached)))
