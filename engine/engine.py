@@ -247,7 +247,7 @@ class ThreadedEngine:
         """
         num_tokens = len(text.encode()) // (self._model.longest_token_bytes * MAX_SHRINKING)
         if num_tokens >= self._model.context_length:
-            raise ContextLengthError(num_tokens, self._model.context_length)
+            raise self._make_context_error(num_tokens)
 
     def _make_generation(
         self, request: GenerateRequest, prompt: list[int], deadline_s: float
@@ -259,7 +259,7 @@ class ThreadedEngine:
         """
         room = self._model.context_length - len(prompt)
         if room < 1:
-            raise ContextLengthError(len(prompt), self._model.context_length)
+            raise self._make_context_error(len(prompt))
         if not prompt:
             raise GenerationFailedError("The model's chat template gives an empty prompt.")
         self._check_ids(request, prompt)
@@ -272,6 +272,10 @@ class ThreadedEngine:
             output=OutputText(detokenizer, StopStrings(request.stop)),
             deadline_s=deadline_s,
         )
+
+    def _make_context_error(self, num_tokens: int) -> ContextLengthError:
+        model = self._model
+        return ContextLengthError(num_tokens, model.context_length, model.is_memory_bound)
 
     def _check_ids(self, request: GenerateRequest, prompt: list[int]) -> None:
         """Find ids beyond the model's: MLX reads whatever lies there, without an error."""

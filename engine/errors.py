@@ -21,16 +21,25 @@ class ContextLengthError(RequestError):
     """The prompt leaves no room in the model's context for a single token of output.
 
     `prompt_tokens` may be a lower bound: what is far too long is not tokenized to its end.
+    `is_memory_bound` says that the model could take more, but the memory for its caches cannot.
     """
 
-    def __init__(self, prompt_tokens: int, context_length: int) -> None:
-        Exception.__init__(self, prompt_tokens, context_length)
+    def __init__(
+        self, prompt_tokens: int, context_length: int, is_memory_bound: bool = False
+    ) -> None:
+        Exception.__init__(self, prompt_tokens, context_length, is_memory_bound)
         self.prompt_tokens = prompt_tokens
         self.context_length = context_length
+        self.is_memory_bound = is_memory_bound
         self.message = (
             f"The input of {prompt_tokens} tokens or more leaves no room for output in the model's "
             f"context of {context_length} tokens."
         )
+        if is_memory_bound:
+            self.message += (
+                " The server's memory allows no longer one: its operator can free some or raise the"
+                " model's kv_cache_bytes."
+            )
 
 
 class ChatTemplateError(RequestError):

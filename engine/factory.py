@@ -62,7 +62,8 @@ def load_files(files: ModelFiles) -> LoadedModel:
         )
     if longest < model.context_length:
         logger.warning(
-            "the %d bytes for KV caches limit the context of %d tokens to %d",
+            "the %d bytes for KV caches limit the context of %d tokens to %d; with context_length or "
+            "kv_cache_bytes set it is the same after every start",
             budget_bytes,
             model.context_length,
             longest,
@@ -71,6 +72,7 @@ def load_files(files: ModelFiles) -> LoadedModel:
         model,
         context_length=min(model.context_length, longest),
         cache_budget_bytes=budget_bytes,
+        is_memory_bound=longest < model.context_length,
     )
 
 

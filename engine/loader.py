@@ -39,7 +39,8 @@ class LoadedModel:
     """A model ready to run. `vocabulary[i]` is the bytes of token i, `special_ids` have no text.
 
     Token ids from `num_logits` on must never reach the model: it has no embedding for them.
-    `cache_budget_bytes` is what KV caches may take, known once the weights are in memory.
+    `cache_budget_bytes` is what KV caches may take, known once the weights are in memory;
+    `is_memory_bound` says that it limits `context_length`.
     """
 
     model: Any
@@ -53,6 +54,7 @@ class LoadedModel:
     num_logits: int
     cache_cost: CacheCost
     cache_budget_bytes: int = 0
+    is_memory_bound: bool = False
 
 
 def load(

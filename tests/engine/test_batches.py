@@ -9,6 +9,7 @@ import pytest
 
 from engine.backend import mx, to_python
 from engine.engine import EngineSettings, ThreadedEngine
+from engine.errors import ContextLengthError, ModelLoadError
 from engine.factory import ModelFiles, make_engine
 from engine.types import GenerateRequest, SamplingParams
 from tests.support.generating import Generated, ask, generate
@@ -156,4 +157,10 @@ async def test_memory_for_caches_bounds_the_context(tiny_folder: Path) -> None:
     files = ModelFiles(tiny_folder, "float32", kv_cache_bytes=bytes_of_512)
     narrow = make_engine(files, EngineSettings("tiny"))
     assert narrow.card().context_length == 512
+    with pytest.raises(ContextLengthError) as caught:
+        await generate(narrow, ask("g", "hello " * 200))
+    assert "kv_cache_bytes" in caught.value.message
+    assert narrow.stats().admitted == 0
     narrow.stop()
+    with pytest.raises(ModelLoadError, match="kv_cache_bytes"):
+        make_engine(ModelFiles(tiny_folder, "float32", kv_cache_bytes=1000), EngineSettings("tiny"))
