@@ -89,6 +89,9 @@ class ModelSettings(Settings):
     chat_template: Path | None = Field(default=None, strict=False)
     """A Jinja file in place of the model's own template.
 
+    It writes the token that begins a text itself (`{{ bos_token }}`) where the model wants one:
+    without it a Gemma writes nonsense.
+
     A relative path is looked up in the current folder, then in the root of this repository
     (`configs.paths.find_file`).
     """

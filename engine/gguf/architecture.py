@@ -12,7 +12,8 @@ from gguf import Keys
 from engine.gguf.reader import FloatArray, GgufFile
 
 OUTPUT = "output.weight"
-ROPE_FACTORS = "rope_freqs.weight"
+# Positions are counted in 32 bits.
+MAX_CONTEXT_LENGTH = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,9 @@ class TensorRule:
 class Architecture:
     """A model family; the names of layer tensors, GGUF's and ours, have a place for `{layer}`.
 
-    `make_config` gives what config.json says beyond the sizes and the token ids.
+    `make_config` gives what config.json says beyond the sizes and the token ids. It is called when
+    the tensors have the shapes that the sizes ask for. `config_tensors` are read by it alone and
+    not written; a file may lack them.
     """
 
     model_type: str
@@ -66,10 +69,57 @@ class Architecture:
     model_tensors: Mapping[str, TensorRule]
     layer_tensors: Mapping[str, TensorRule]
     make_config: Callable[[GgufFile, ModelShape], dict[str, Any]]
+    config_tensors: frozenset[str] = frozenset()
 
 
-def read_shape(file: GgufFile) -> ModelShape:
-    """Read the sizes of a model.
+# The tensors that all families here have, under llama.cpp's names and Hugging Face's.
+MODEL_TENSORS: Mapping[str, TensorRule] = {
+    "token_embd.weight": TensorRule("model.embed_tokens.weight", ("vocab_size", "hidden_size")),
+    "output_norm.weight": TensorRule("model.norm.weight", ("hidden_size",)),
+    OUTPUT: TensorRule("lm_head.weight", ("vocab_size", "hidden_size")),
+}
+LAYER_TENSORS: Mapping[str, TensorRule] = {
+    "blk.{layer}.attn_norm.weight": TensorRule(
+        "model.layers.{layer}.input_layernorm.weight", ("hidden_size",)
+    ),
+    "blk.{layer}.attn_q.weight": TensorRule(
+        "model.layers.{layer}.self_attn.q_proj.weight", ("query_size", "hidden_size")
+    ),
+    "blk.{layer}.attn_k.weight": TensorRule(
+        "model.layers.{layer}.self_attn.k_proj.weight", ("key_size", "hidden_size")
+    ),
+    "blk.{layer}.attn_v.weight": TensorRule(
+        "model.layers.{layer}.self_attn.v_proj.weight", ("key_size", "hidden_size")
+    ),
+    "blk.{layer}.attn_output.weight": TensorRule(
+        "model.layers.{layer}.self_attn.o_proj.weight", ("hidden_size", "query_size")
+    ),
+    "blk.{layer}.ffn_norm.weight": TensorRule(
+        "model.layers.{layer}.post_attention_layernorm.weight", ("hidden_size",)
+    ),
+    "blk.{layer}.ffn_gate.weight": TensorRule(
+        "model.layers.{layer}.mlp.gate_proj.weight", ("intermediate_size", "hidden_size")
+    ),
+    "blk.{layer}.ffn_up.weight": TensorRule(
+        "model.layers.{layer}.mlp.up_proj.weight", ("intermediate_size", "hidden_size")
+    ),
+    "blk.{layer}.ffn_down.weight": TensorRule(
+        "model.layers.{layer}.mlp.down_proj.weight", ("hidden_size", "intermediate_size")
+    ),
+}
+# Norms of one head's queries and keys, which some families have.
+HEAD_NORM_TENSORS: Mapping[str, TensorRule] = {
+    "blk.{layer}.attn_q_norm.weight": TensorRule(
+        "model.layers.{layer}.self_attn.q_norm.weight", ("head_dim",)
+    ),
+    "blk.{layer}.attn_k_norm.weight": TensorRule(
+        "model.layers.{layer}.self_attn.k_norm.weight", ("head_dim",)
+    ),
+}
+
+
+def read_shape(file: GgufFile, vocab_size: int) -> ModelShape:
+    """Read the sizes of a model that has so many tokens.
 
     Raises:
         ModelLoadError: a size is missing, impossible, or contradicts another.
@@ -95,7 +145,7 @@ def read_shape(file: GgufFile) -> ModelShape:
         num_heads=num_heads,
         num_kv_heads=find(Keys.Attention.HEAD_COUNT_KV, num_heads),
         head_dim=head_dim,
-        vocab_size=len(file.need_list(Keys.Tokenizer.LIST, str)),
+        vocab_size=vocab_size,
     )
     check_shape(file, shape)
     return shape
@@ -115,6 +165,18 @@ def check_shape(file: GgufFile, shape: ModelShape) -> None:
         raise file.error(f"it has too few tensors for {shape.num_layers} layers")
 
 
+def read_context_length(file: GgufFile) -> int:
+    """The longest context that the model was trained for, in tokens.
+
+    Raises:
+        ModelLoadError: it is missing, below 1, or more than positions can be counted.
+    """
+    length = file.need(file.model_key(Keys.LLM.CONTEXT_LENGTH), int)
+    if not 1 <= length <= MAX_CONTEXT_LENGTH:
+        raise file.error(f"its context of {length} tokens is impossible")
+    return length
+
+
 def is_tied(file: GgufFile) -> bool:
     """Whether the output projection is the embedding itself, which llama.cpp stores once then."""
     return OUTPUT not in file.tensor_names
@@ -132,7 +194,8 @@ def make_config(file: GgufFile, architecture: Architecture, shape: ModelShape) -
         "num_attention_heads": shape.num_heads,
         "num_key_value_heads": shape.num_kv_heads,
         "head_dim": shape.head_dim,
-        "max_position_embeddings": file.need(file.model_key(Keys.LLM.CONTEXT_LENGTH), int),
+        "max_position_embeddings": read_context_length(file),
+        "rms_norm_eps": file.need_positive(file.model_key(Keys.Attention.LAYERNORM_RMS_EPS)),
         "tie_word_embeddings": is_tied(file),
         **architecture.make_config(file, shape),
     }

@@ -5,16 +5,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from engine.gguf.architecture import Architecture, make_config, read_shape
+from engine.gguf.gemma3 import GEMMA3
 from engine.gguf.llama import LLAMA
+from engine.gguf.qwen2 import QWEN2
+from engine.gguf.qwen3 import QWEN3
 from engine.gguf.reader import GgufFile
-from engine.gguf.tokenizer import build_tokenizer, make_tokenizer_config, read_vocabulary
+from engine.gguf.tokenizer import build_tokenizer, make_tokenizer_config
+from engine.gguf.vocabulary import read_vocabulary
 from engine.gguf.weights import plan_tensors, write_safetensors
 from engine.precision import DType
 
 # Raise it whenever the same GGUF file gives another folder: old folders are then left unused.
-CONVERTER_VERSION = 1
+CONVERTER_VERSION = 2
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-ARCHITECTURES: Mapping[str, Architecture] = {"llama": LLAMA}
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "gemma3": GEMMA3,
+    "llama": LLAMA,
+    "qwen2": QWEN2,
+    "qwen3": QWEN3,
+}
 
 
 def convert_gguf(path: Path, folder: Path, *, dtype: DType, show_progress: bool) -> None:
@@ -29,11 +38,11 @@ def convert_gguf(path: Path, folder: Path, *, dtype: DType, show_progress: bool)
     """
     file = GgufFile(path)
     architecture = choose_architecture(file)
-    shape = read_shape(file)
     vocabulary = read_vocabulary(file)
+    shape = read_shape(file, len(vocabulary.tokens))
     tokenizer = build_tokenizer(file, vocabulary)
-    config = make_config(file, architecture, shape)
     tensors = plan_tensors(file, architecture, shape)
+    config = make_config(file, architecture, shape)
     write_json(
         folder / "config.json",
         {
@@ -46,7 +55,8 @@ def convert_gguf(path: Path, folder: Path, *, dtype: DType, show_progress: bool)
     )
     context_length = config["max_position_embeddings"]
     write_json(
-        folder / "tokenizer_config.json", make_tokenizer_config(file, vocabulary, context_length)
+        folder / "tokenizer_config.json",
+        make_tokenizer_config(file, vocabulary, tokenizer, context_length),
     )
     (folder / "tokenizer.json").write_text(tokenizer.to_str(), encoding="utf-8")
     write_safetensors(

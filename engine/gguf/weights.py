@@ -13,7 +13,6 @@ from tqdm import tqdm
 
 from engine.gguf.architecture import (
     OUTPUT,
-    ROPE_FACTORS,
     Architecture,
     ModelShape,
     TensorRule,
@@ -55,7 +54,7 @@ def plan_tensors(
     missing = rules.keys() - file.tensor_names
     if missing:
         raise file.error(f"it lacks {len(missing)} tensors, such as {min(missing)}")
-    unknown = file.tensor_names - rules.keys() - {ROPE_FACTORS}
+    unknown = file.tensor_names - rules.keys() - architecture.config_tensors
     if unknown:
         raise file.error(f"it has {len(unknown)} unknown tensors, such as {min(unknown)}")
     planned = [
