@@ -62,8 +62,8 @@ def load_files(files: ModelFiles) -> LoadedModel:
         )
     if longest < model.context_length:
         logger.warning(
-            "the %d bytes for KV caches limit the context of %d tokens to %d; with context_length or "
-            "kv_cache_bytes set it is the same after every start",
+            "the %d bytes for KV caches limit the context of %d tokens to %d; set context_length "
+            "or kv_cache_bytes to have the same after every start",
             budget_bytes,
             model.context_length,
             longest,
