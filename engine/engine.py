@@ -12,22 +12,15 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from engine.admission import Admission
 from engine.core import EngineCore, Generation
-from engine.detokenizer import Detokenizer
 from engine.errors import (
-    ContextLengthError,
     EngineError,
     EngineStoppedError,
-    GenerationFailedError,
-    LogitBiasError,
     QueueFullError,
-    UnknownTokenError,
 )
 from engine.loader import LoadedModel
 from engine.outbox import Emitted, Outbox
-from engine.output_text import OutputText
-from engine.sequence import SequenceParams
-from engine.stop_strings import StopStrings
 from engine.types import (
     EngineEvent,
     EngineStats,
@@ -39,9 +32,6 @@ from engine.types import (
 )
 
 logger = logging.getLogger(__name__)
-
-# Unicode normalisation composes characters: three bytes may come of nine.
-MAX_SHRINKING = 3
 
 STOPPED = "The model's engine has stopped."
 
@@ -147,6 +137,7 @@ class ThreadedEngine:
         )
         self._thread.start()
         self._model = loaded.result()
+        self._admission = Admission(self._model)
 
     def card(self) -> ModelCard:
         return ModelCard(
@@ -192,8 +183,10 @@ class ThreadedEngine:
         self._loop = asyncio.get_running_loop()
         stream = self._streams[request.generation_id] = _Stream()
         try:
-            prompt = await self._loop.run_in_executor(self._prompt_pool, self._tokenize, request)
-            generation = self._make_generation(request, prompt, deadline_s)
+            prompt = await self._loop.run_in_executor(
+                self._prompt_pool, self._admission.tokenize, request
+            )
+            generation = self._admission.make_generation(request, prompt, deadline_s)
             if self._has_stopped:
                 raise EngineStoppedError(STOPPED)
             if stream.is_aborted:
@@ -233,58 +226,6 @@ class ThreadedEngine:
         if len(self._streams) >= self._settings.max_running + self._settings.max_waiting:
             self._num_refused += 1
             raise QueueFullError(self._settings.max_waiting)
-
-    def _tokenize(self, request: GenerateRequest) -> list[int]:
-        text = self._model.chat_template.render(request.messages)
-        self._check_size(text)
-        token_ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
-        return token_ids
-
-    def _check_size(self, text: str) -> None:
-        """Refuse by its size what cannot fit: megabytes take seconds to tokenize, others wait.
-
-        A token holds at most the bytes of the longest one, times what normalisation may shrink.
-        """
-        num_tokens = len(text.encode()) // (self._model.longest_token_bytes * MAX_SHRINKING)
-        if num_tokens >= self._model.context_length:
-            raise self._make_context_error(num_tokens)
-
-    def _make_generation(
-        self, request: GenerateRequest, prompt: list[int], deadline_s: float
-    ) -> Generation:
-        """A generation whose every token id is one of the model's.
-
-        Raises:
-            RequestError: where it cannot run.
-        """
-        room = self._model.context_length - len(prompt)
-        if room < 1:
-            raise self._make_context_error(len(prompt))
-        if not prompt:
-            raise GenerationFailedError("The model's chat template gives an empty prompt.")
-        self._check_ids(request, prompt)
-        detokenizer = Detokenizer(self._model.vocabulary, self._model.special_ids)
-        return Generation(
-            generation_id=request.generation_id,
-            prompt=prompt,
-            params=SequenceParams(request.sampling, request.top_logprobs),
-            max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
-            output=OutputText(detokenizer, StopStrings(request.stop)),
-            deadline_s=deadline_s,
-        )
-
-    def _make_context_error(self, num_tokens: int) -> ContextLengthError:
-        model = self._model
-        return ContextLengthError(num_tokens, model.context_length, model.is_memory_bound)
-
-    def _check_ids(self, request: GenerateRequest, prompt: list[int]) -> None:
-        """Find ids beyond the model's: MLX reads whatever lies there, without an error."""
-        num_ids = self._model.num_logits
-        for token_id, _ in request.sampling.logit_bias:
-            if not 0 <= token_id < num_ids:
-                raise LogitBiasError(token_id, num_ids)
-        if max(prompt) >= num_ids:
-            raise UnknownTokenError(max(prompt), num_ids)
 
     # ── the engine thread ────────────────────────────────────────────────────────────────────────
 

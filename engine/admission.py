@@ -1,0 +1,86 @@
+"""Turns a request into a generation that can run, or says why it cannot, before it takes a place.
+
+Every number that reaches the model has been checked here. No MLX, and no thread's own state.
+"""
+
+from engine.core import Generation
+from engine.detokenizer import Detokenizer
+from engine.errors import (
+    ContextLengthError,
+    GenerationFailedError,
+    LogitBiasError,
+    UnknownTokenError,
+)
+from engine.loader import LoadedModel
+from engine.output_text import OutputText
+from engine.sequence import SequenceParams
+from engine.stop_strings import StopStrings
+from engine.types import GenerateRequest
+
+# Unicode normalisation composes characters: three bytes may come of nine.
+MAX_SHRINKING = 3
+
+
+class Admission:
+    """The checks of one model."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+
+    def tokenize(self, request: GenerateRequest) -> list[int]:
+        """The tokens of a request's prompt. It may take long for a long one.
+
+        Raises:
+            RequestError: where the template refuses the messages, or their size the context.
+        """
+        text = self._model.chat_template.render(request.messages)
+        self._check_size(text)
+        token_ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
+        return token_ids
+
+    def _check_size(self, text: str) -> None:
+        """Refuse by its size what cannot fit: megabytes take seconds to tokenize, others wait.
+
+        A token holds at most the bytes of the longest one, times what normalisation may shrink.
+        """
+        num_tokens = len(text.encode()) // (self._model.longest_token_bytes * MAX_SHRINKING)
+        if num_tokens >= self._model.context_length:
+            raise self._make_context_error(num_tokens)
+
+    def make_generation(
+        self, request: GenerateRequest, prompt: list[int], deadline_s: float
+    ) -> Generation:
+        """A generation whose every token id is one of the model's.
+
+        Raises:
+            RequestError: where it cannot run.
+            GenerationFailedError: where the template gives an empty prompt.
+        """
+        room = self._model.context_length - len(prompt)
+        if room < 1:
+            raise self._make_context_error(len(prompt))
+        if not prompt:
+            raise GenerationFailedError("The model's chat template gives an empty prompt.")
+        self._check_ids(request, prompt)
+        detokenizer = Detokenizer(self._model.vocabulary, self._model.special_ids)
+        return Generation(
+            generation_id=request.generation_id,
+            prompt=prompt,
+            params=SequenceParams(request.sampling, request.top_logprobs),
+            max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
+            output=OutputText(detokenizer, StopStrings(request.stop)),
+            deadline_s=deadline_s,
+        )
+
+    def _make_context_error(self, num_tokens: int) -> ContextLengthError:
+        model = self._model
+        return ContextLengthError(num_tokens, model.context_length, model.is_memory_bound)
+
+    def _check_ids(self, request: GenerateRequest, prompt: list[int]) -> None:
+        """Find ids beyond the model's: MLX reads whatever lies there, without an error."""
+        num_ids = self._model.num_logits
+        for token_id, _ in request.sampling.logit_bias:
+            if not 0 <= token_id < num_ids:
+                raise LogitBiasError(token_id, num_ids)
+        if max(prompt) >= num_ids:
+            raise UnknownTokenError(max(prompt), num_ids)
