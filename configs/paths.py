@@ -31,7 +31,8 @@ def find_file(path: Path) -> Path:
     Raises:
         SettingsError: where there is no such file.
     """
-    places = [path] if path.is_absolute() else [Path.cwd() / path, REPOSITORY / path]
+    # A set would lose the order in which they are looked up.
+    places = list(dict.fromkeys([Path.cwd() / path, REPOSITORY / path]))
     for place in places:
         if place.is_file():
             return place

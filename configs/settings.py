@@ -84,7 +84,8 @@ class ModelSettings(Settings):
     kv_cache_bytes: int | None = Field(default=None, ge=1)
     """Memory for the KV caches of one replica; None takes what the device has to spare.
 
-    When running generations outgrow it, the latest of them waits and is computed again.
+    When running generations outgrow it, the latest of them waits and is computed again. What it
+    holds of one generation bounds the model's context.
     """
     chat_template: Path | None = Field(default=None, strict=False)
     """A Jinja file in place of the model's own template.

@@ -11,12 +11,14 @@ from engine.errors import (
     GenerationFailedError,
     LogitBiasError,
     ModelLoadError,
+    NoChatTemplateError,
     QueueFullError,
     RequestError,
 )
 from stores.errors import StoreDisabledError, StoreError
 
 RETRY_AFTER_S = 2
+NO_TEMPLATE = "chat_template_missing"
 
 
 class ServiceError(Exception):
@@ -72,6 +74,8 @@ def to_service_error(error: Exception) -> ServiceError:
             return error
         case ContextLengthError():
             return InvalidRequestError(error.message, "input", "context_length_exceeded")
+        case NoChatTemplateError():
+            return InvalidRequestError(error.message, "model", NO_TEMPLATE)
         case LogitBiasError():
             return InvalidRequestError(error.message, "logit_bias", "invalid_value")
         case RequestError():

@@ -3,6 +3,7 @@
 import errno
 import json
 import socket
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -11,6 +12,7 @@ from typing import Any
 
 from configs.errors import SettingsError
 from configs.serve_file import ServeFile
+from deployments.errors import NO_TEMPLATE
 
 # The proxy learns of a new route a moment after Serve calls the application RUNNING.
 ROUTE_WAIT_S = 30.0
@@ -18,7 +20,19 @@ POLL_S = 0.2
 
 
 class NoAnswerError(Exception):
-    """The server is up but does not answer as it should; the message says which request and why."""
+    """The server is up but does not answer as it should; the message says which request and why.
+
+    `code` is the one of our error envelope, None where the reply was none.
+    """
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def print_line(line: str) -> None:
+    """Say something to whoever started the server."""
+    sys.stdout.write(f"{line}\n")
 
 
 def check_port(host: str, port: int) -> None:
@@ -44,11 +58,17 @@ def check_port(host: str, port: int) -> None:
         raise SettingsError(f"cannot listen at {host}:{port}: {error.strerror}") from error
 
 
-def first_answers(serve_file: ServeFile, timeout_s: float, key: str | None = None) -> list[str]:
+def first_answers(
+    serve_file: ServeFile,
+    timeout_s: float,
+    key: str | None = None,
+    tell: Callable[[str], None] = print_line,
+) -> list[str]:
     """Ask every model for one short answer; the names that the server lists.
 
     Each request may take `timeout_s`: a model's first answer can include compiling its kernels.
-    `key` is one that the server knows, where it asks for keys.
+    `key` is one that the server knows, where it asks for keys. A model without a chat template
+    cannot be asked like this and is well all the same; `tell` is told of it.
 
     Raises:
         NoAnswerError: where a request fails.
@@ -60,7 +80,9 @@ def first_answers(serve_file: ServeFile, timeout_s: float, key: str | None = Non
         try:
             fetch_json(f"{url}/v1/responses", timeout_s, key, question)
         except NoAnswerError as error:
-            raise NoAnswerError(f"model {model.name!r} does not answer: {error}") from error
+            if error.code != NO_TEMPLATE:
+                raise NoAnswerError(f"model {model.name!r} does not answer: {error}") from error
+            tell(f"model {model.name!r} has no chat template: set its chat_template to talk to it")
     listing = fetch_json(f"{url}/v1/models", timeout_s, key)
     return [model["id"] for model in listing["data"]]
 
@@ -108,18 +130,18 @@ def fetch_json(
             return json.load(reply)
     except urllib.error.HTTPError as error:
         with error:
-            raise NoAnswerError(describe_reply(error.code, error.read())) from error
+            raise read_refusal(error.code, error.read()) from error
     except TimeoutError as error:
         raise NoAnswerError(f"no reply within {timeout_s:.0f} s") from error
     except (OSError, ValueError) as error:
         raise NoAnswerError(f"no usable reply: {error}") from error
 
 
-def describe_reply(status: int, content: bytes) -> str:
+def read_refusal(status: int, content: bytes) -> NoAnswerError:
     """An error reply in a line: the message of our envelope, or the beginning of what came."""
     text = content.decode(errors="replace").strip()
     try:
-        message = json.loads(text)["error"]["message"]
-    except (ValueError, TypeError, LookupError):
-        message = text[:200]
-    return f"status {status}, {message}"
+        error = json.loads(text)["error"]
+        return NoAnswerError(f"status {status}, {error['message']}", error.get("code"))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return NoAnswerError(f"status {status}, {text[:200]}")

@@ -48,7 +48,7 @@ class Admission:
             raise self._make_context_error(num_tokens)
 
     def make_generation(
-        self, request: GenerateRequest, prompt: list[int], deadline_s: float
+        self, request: GenerateRequest, prompt: list[int], deadline_s: float, limit_s: float
     ) -> Generation:
         """A generation whose every token id is one of the model's.
 
@@ -70,6 +70,7 @@ class Admission:
             max_tokens=room if request.max_tokens is None else min(request.max_tokens, room),
             output=OutputText(detokenizer, StopStrings(request.stop)),
             deadline_s=deadline_s,
+            limit_s=limit_s,
         )
 
     def _make_context_error(self, num_tokens: int) -> ContextLengthError:

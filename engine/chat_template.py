@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jinja2.exceptions import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from engine.errors import ChatTemplateError
+from engine.errors import ChatTemplateError, NoChatTemplateError
 from engine.types import ChatMessage
 
 
@@ -36,10 +36,11 @@ class ChatTemplate:
         """The prompt up to where the assistant's answer begins.
 
         Raises:
-            ChatTemplateError: where there is no template, or it refuses these messages.
+            NoChatTemplateError: where there is no template.
+            ChatTemplateError: where it refuses these messages.
         """
         if self._source is None:
-            raise ChatTemplateError("This model has no chat template, so it takes no messages.")
+            raise NoChatTemplateError
         try:
             prompt = self._tokenizer.apply_chat_template(
                 [{"role": message.role, "content": message.content} for message in messages],

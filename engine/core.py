@@ -5,6 +5,7 @@ gives before the second one, which may take long, begins.
 """
 
 import logging
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -43,7 +44,7 @@ class ModelRunner(Protocol):
 class Generation:
     """One running generation: what it was asked, and how far it has come.
 
-    `deadline_s` is a time of the core's clock.
+    `deadline_s` is a time of the core's clock, `limit_s` how long before it the request came.
     """
 
     generation_id: str
@@ -51,7 +52,8 @@ class Generation:
     params: SequenceParams
     max_tokens: int
     output: OutputText
-    deadline_s: float = float("inf")
+    deadline_s: float = math.inf
+    limit_s: float = math.inf
     generated: list[int] = field(default_factory=list)
 
     @property
@@ -175,7 +177,7 @@ class EngineCore:
         """Fail the generations whose time is over, wherever they are."""
         now_s = self.clock()
         overdue: dict[str, EngineError] = {
-            name: DeadlineError()
+            name: DeadlineError(generation.limit_s)
             for name, generation in self._generations.items()
             if now_s >= generation.deadline_s
         }

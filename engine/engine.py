@@ -178,7 +178,8 @@ class ThreadedEngine:
         self, request: GenerateRequest
     ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
         """See `engine.types.Engine.generate`."""
-        deadline_s = time.monotonic() + self._settings.max_request_s
+        limit_s = self._settings.max_request_s
+        deadline_s = time.monotonic() + limit_s
         self._check_room()
         self._loop = asyncio.get_running_loop()
         stream = self._streams[request.generation_id] = _Stream()
@@ -186,7 +187,7 @@ class ThreadedEngine:
             prompt = await self._loop.run_in_executor(
                 self._prompt_pool, self._admission.tokenize, request
             )
-            generation = self._admission.make_generation(request, prompt, deadline_s)
+            generation = self._admission.make_generation(request, prompt, deadline_s, limit_s)
             if self._has_stopped:
                 raise EngineStoppedError(STOPPED)
             if stream.is_aborted:

@@ -43,7 +43,18 @@ class ContextLengthError(RequestError):
 
 
 class ChatTemplateError(RequestError):
-    """The model has no chat template, or its template refuses these messages."""
+    """The model's chat template refuses these messages."""
+
+
+class NoChatTemplateError(RequestError):
+    """The model has no chat template, so it takes no messages."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self)
+        self.message = (
+            "This model has no chat template, so it takes no messages; its setting chat_template "
+            "can name a file with one."
+        )
 
 
 class QueueFullError(EngineError):
@@ -52,7 +63,10 @@ class QueueFullError(EngineError):
     def __init__(self, max_waiting: int) -> None:
         Exception.__init__(self, max_waiting)
         self.max_waiting = max_waiting
-        self.message = f"All {max_waiting} places in the model's queue are taken; try again soon."
+        self.message = (
+            "The model is running as many requests as it can, and all places in its queue "
+            f"({max_waiting}) are taken; try again soon."
+        )
 
 
 class GenerationFailedError(EngineError):
@@ -62,9 +76,13 @@ class GenerationFailedError(EngineError):
 class DeadlineError(EngineError):
     """A generation, with the time it waited, has taken longer than the model's settings allow."""
 
-    def __init__(self) -> None:
-        Exception.__init__(self)
-        self.message = "The answer took longer than this server allows."
+    def __init__(self, limit_s: float) -> None:
+        Exception.__init__(self, limit_s)
+        self.limit_s = limit_s
+        self.message = (
+            f"The answer took longer than the {limit_s:g} s that this server allows, the wait in "
+            "its queue included; a smaller max_output_tokens makes it shorter."
+        )
 
 
 class LogitBiasError(RequestError):

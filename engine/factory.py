@@ -55,10 +55,12 @@ def load_files(files: ModelFiles) -> LoadedModel:
     model = load(files.folder, files.dtype, files.context_length, files.chat_template)
     budget_bytes = choose_budget(files.kv_cache_bytes)
     longest = model.cache_cost.longest(budget_bytes)
-    if longest < min(SMALLEST_CONTEXT, model.context_length):
+    smallest = min(SMALLEST_CONTEXT, model.context_length)
+    if longest < smallest:
         raise ModelLoadError(
-            f"the {budget_bytes} bytes for KV caches hold {longest} tokens of the model in "
-            f"{files.folder}; free memory or set kv_cache_bytes"
+            f"the {budget_bytes} bytes for KV caches are too few for the model in {files.folder}: "
+            f"a context of {smallest} tokens takes {model.cache_cost.batch_bytes(1, smallest)}; "
+            "free memory or set kv_cache_bytes"
         )
     if longest < model.context_length:
         logger.warning(

@@ -31,6 +31,7 @@ DEFAULT_CONTEXT_LENGTH = 4096
 
 # What mlx-lm and transformers read as JSON objects without looking.
 JSON_OBJECTS = ("config.json", "generation_config.json", "tokenizer_config.json")
+NO_LIMIT = int(1e30)  # what transformers writes for none
 MAX_REASON_CHARACTERS = 500  # mlx-lm names every weight that is missing
 
 
@@ -102,6 +103,7 @@ def load_checked(
     num_logits = count_logits(model)
     check_caches(model)
     tokenizer: PreTrainedTokenizerBase = wrapper._tokenizer
+    tokenizer.model_max_length = NO_LIMIT  # ours is checked in `engine.admission`, with an answer
     try:
         template = ChatTemplate(tokenizer, chat_template)
     except ChatTemplateError as error:

@@ -14,6 +14,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_PARAM_CHARACTERS = 256  # a path may hold a key that the client made up
 
+# How wire models name the branch of a union that takes all but a string.
+ARRAY_BRANCH = "<array>"
+
 # Python's own encoder writes these for numbers that JSON does not have.
 NOT_FINITE = re.compile(rb"NaN|Infinity")
 
@@ -81,6 +84,8 @@ def to_request_error(error: ValidationError) -> InvalidRequestError:
     if first["type"] == "literal_error":
         code = "unsupported_value"
     message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "list_type" and ARRAY_BRANCH in first["loc"]:
+        message = "Input should be a string or an array"
     return InvalidRequestError(f"Invalid value for '{param}': {message}.", param, code)
 
 

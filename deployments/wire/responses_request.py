@@ -1,9 +1,10 @@
 """The body of `POST /v1/responses`: what is accepted, with its ranges; null means absent."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from deployments.errors import InvalidRequestError
 
@@ -16,10 +17,14 @@ OTHER_NAMES = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "functions": "tools",
+    "repeat_penalty": "repetition_penalty",
+    "logprobs": "top_logprobs",
+    "n_predict": "max_output_tokens",
+    "stop_sequences": "stop",
 }
 
-# Keys of this API, or known extensions of it, that this server cannot honour: silence would be a
-# wrong answer. The values beside them change nothing and are accepted.
+# Keys of this API, or extensions of it that other servers know, that this server cannot honour:
+# silence would be a wrong answer. The values beside them change nothing and are accepted.
 NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "previous_response_id": (),
     "conversation": (),
@@ -30,6 +35,22 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
     "n": (1,),
     "chat_template_kwargs": ({},),
+    "best_of": (1,),
+    "echo": (False,),
+    "suffix": ("",),
+    "min_tokens": (0,),
+    "ignore_eos": (False,),
+    "stop_token_ids": ([],),
+    "bad_words": ([],),
+    "typical_p": (1,),
+    "mirostat": (0,),
+    "grammar": ("",),
+    "json_schema": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "structured_outputs": (),
 }
 
 # Accepted without effect; the reply's header `x-antiphon-ignored` lists those that were sent.
@@ -108,8 +129,22 @@ MetadataKey = Annotated[str, Field(max_length=64)]
 MetadataValue = Annotated[str, Field(max_length=512)]
 
 
+TOKEN_KEY = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+def check_token_key(key: str) -> str:
+    """A key of `logit_bias`.
+
+    Raises:
+        ValueError: where it is no token id in decimal digits.
+    """
+    if not TOKEN_KEY.fullmatch(key):
+        raise ValueError('it must be a token id, such as "1234"')
+    return key
+
+
 StopString = Annotated[str, Field(min_length=1, max_length=MAX_STOP_CHARACTERS)]
-TokenKey = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+TokenKey = Annotated[str, AfterValidator(check_token_key)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 

@@ -19,6 +19,7 @@ from engine.errors import (
     GenerationFailedError,
     LogitBiasError,
     ModelLoadError,
+    NoChatTemplateError,
     QueueFullError,
 )
 from engine.factory import ModelFiles, load_files, make_engine
@@ -294,7 +295,7 @@ async def test_a_model_without_a_template_refuses_messages(tmp_path: Path) -> No
     folder = save_tiny_model(tmp_path, template=None)
     engine = make_engine(ModelFiles(folder, "float32"), EngineSettings("tiny"))
     assert not engine.card().has_chat_template
-    with pytest.raises(ChatTemplateError):
+    with pytest.raises(NoChatTemplateError):
         await generate(engine, ask("g", "hello"))
     engine.stop()
 

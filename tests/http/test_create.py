@@ -138,7 +138,7 @@ async def test_a_full_queue_is_told_at_once_with_a_time_to_come_again(is_streame
         with pytest.raises(RateLimitError) as caught:
             await served.openai.responses.create(**ASK, stream=is_streamed)
     assert caught.value.body == {
-        "message": "All 64 places in the model's queue are taken; try again soon.",
+        "message": QueueFullError(64).message,
         "type": "too_many_requests",
         "param": None,
         "code": "queue_full",

@@ -175,6 +175,10 @@ REDIRECTED: dict[str, str] = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "functions": "tools",
+    "repeat_penalty": "repetition_penalty",
+    "logprobs": "top_logprobs",
+    "n_predict": "max_output_tokens",
+    "stop_sequences": "stop",
 }
 ANYTHING: list[Any] = [0, "text", [], {"type": "text"}]
 OTHERWISE_CALLED: list[BadRequest] = [
@@ -191,6 +195,22 @@ NOT_NEUTRAL: dict[str, list[Any]] = {
     "truncation": ["auto", ""],
     "n": [2, 0, True, "1"],
     "chat_template_kwargs": [{"enable_thinking": False}],
+    "best_of": [3, True],
+    "echo": [True, 0],
+    "suffix": ["end"],
+    "min_tokens": [1],
+    "ignore_eos": [True],
+    "stop_token_ids": [[2]],
+    "bad_words": [["no"]],
+    "typical_p": [0.5],
+    "mirostat": [2],
+    "grammar": ['root ::= "yes"'],
+    "json_schema": [{}],
+    "guided_json": [{}],
+    "guided_regex": ["a+"],
+    "guided_choice": [["a"]],
+    "guided_grammar": ["root"],
+    "structured_outputs": [{}],
 }
 NOT_SERVED: list[BadRequest] = [
     ({key: value}, key, WORDS) for key, values in NOT_NEUTRAL.items() for value in values

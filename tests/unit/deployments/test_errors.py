@@ -21,6 +21,7 @@ from engine.errors import (
     GenerationFailedError,
     LogitBiasError,
     ModelLoadError,
+    NoChatTemplateError,
     QueueFullError,
     RequestError,
     UnknownTokenError,
@@ -61,16 +62,16 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
         ),
     ),
     (
-        DeadlineError(),
-        UnavailableError(
-            "The answer took longer than this server allows.", None, "deadline_exceeded"
-        ),
+        DeadlineError(60.0),
+        UnavailableError(DeadlineError(60.0).message, None, "deadline_exceeded"),
+    ),
+    (
+        NoChatTemplateError(),
+        InvalidRequestError(NoChatTemplateError().message, "model", "chat_template_missing"),
     ),
     (
         QueueFullError(64),
-        TooManyRequestsError(
-            "All 64 places in the model's queue are taken; try again soon.", None, "queue_full"
-        ),
+        TooManyRequestsError(QueueFullError(64).message, None, "queue_full"),
     ),
     (
         EngineStoppedError("thread engine-3 at /opt/antiphon has ended"),

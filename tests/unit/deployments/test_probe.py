@@ -108,6 +108,19 @@ def test_a_model_that_fails_is_named_with_the_servers_reason(
     assert str(caught.value).startswith(f"model 'model b' does not answer: {message}")
 
 
+def test_a_model_without_a_template_is_well_and_its_owner_is_told() -> None:
+    def answer(path: str, body: Any) -> tuple[int, str]:
+        if body is not None and body["model"] == "model b":
+            return 400, json.dumps({"error": {"message": "none", "code": "chat_template_missing"}})
+        return 200, LISTING
+
+    told: list[str] = []
+    with serving(answer) as port:
+        names = first_answers(make_file(port), timeout_s=10, tell=told.append)
+    assert names == ["model a", "model b"]
+    assert told == ["model 'model b' has no chat template: set its chat_template to talk to it"]
+
+
 def test_a_model_that_hangs_is_given_up() -> None:
     is_over = threading.Event()
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -161,18 +162,19 @@ def test_a_model_that_does_not_answer_stops_the_process(
 
 
 def test_a_process_is_found_by_its_mark_also_when_its_parent_has_gone() -> None:
+    mark = uuid.uuid4().hex
     sleeper = "import time; print('on', flush=True); time.sleep(60)"
     orphaning = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleeper!r}])"
-    environment = {**os.environ, serve_run.CLUSTER_MARK: "this test"}
+    environment = {**os.environ, serve_run.CLUSTER_MARK: mark}
     with subprocess.Popen(
         [sys.executable, "-c", orphaning], env=environment, stdout=subprocess.PIPE
     ) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"on\n"
         parent.wait()
-        (orphan,) = find_processes("this test")
+        (orphan,) = find_processes(mark)
         end_processes([orphan])
-    assert find_processes("this test") == []
+    assert find_processes(mark) == []
 
 
 def test_processes_that_are_left_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from engine.errors import (
     GenerationFailedError,
     LogitBiasError,
     ModelLoadError,
+    NoChatTemplateError,
     QueueFullError,
     RequestError,
     UnknownTokenError,
@@ -39,7 +40,8 @@ ERRORS = [
     ChatTemplateError("roles must alternate"),
     LogitBiasError(50_000, 49_152),
     UnknownTokenError(50_000, 49_152),
-    DeadlineError(),
+    DeadlineError(60.0),
+    NoChatTemplateError(),
     QueueFullError(64),
     GenerationFailedError("out of memory"),
     EngineStoppedError("the thread has ended"),
@@ -76,6 +78,6 @@ def test_errors_of_a_request_say_its_numbers() -> None:
         "The input of 1200 tokens or more leaves no room for output in the model's context of "
         "1000 tokens."
     )
-    assert QueueFullError(64).message == (
-        "All 64 places in the model's queue are taken; try again soon."
-    )
+    assert "(64)" in QueueFullError(64).message
+    assert "60 s" in DeadlineError(60.0).message
+    assert "kv_cache_bytes" in ContextLengthError(1200, 1000, is_memory_bound=True).message

@@ -232,7 +232,7 @@ async def test_a_model_that_does_not_begin_in_time_is_not_ready() -> None:
 async def test_a_request_that_the_engine_refuses_leaves_no_trace() -> None:
     engine, store = playing(QueueFullError(3)), ObservedStore()
     service = make_service(engine, store)
-    with pytest.raises(Exception, match="All 3 places"):
+    with pytest.raises(Exception, match=r"places in its queue \(3\)"):
         await service.open(REQUEST, "me")
     with pytest.raises(NotFoundError):
         await service.retrieve("resp_1", "me")
