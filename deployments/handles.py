@@ -77,11 +77,21 @@ class ApplicationHandle:
                 return await getattr(handle, method).remote(*args)
 
     async def call_all(self, method: str, *args: object) -> list[Any]:
-        """Call a method on every running replica; none is an empty list."""
+        """Call a method on every running replica; none is an empty list.
+
+        One that dies meanwhile does not speak for the others: its error counts only if it is all
+        there is.
+        """
         handle = await self.get()
         with own_errors(self._what):
             async with asyncio.timeout(CALL_S):
-                return list(await handle.broadcast(method, *args).results_async())
+                results = await handle.broadcast(method, *args).results_async(
+                    return_exceptions=True
+                )
+            answers = [result for result in results if not isinstance(result, BaseException)]
+            if results and not answers:
+                raise results[0]
+        return answers
 
 
 class HandleEngineClient:

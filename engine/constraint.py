@@ -9,7 +9,8 @@ import numpy.typing as npt
 class Constraint(Protocol):
     """The state of one generation's grammar, advanced by every token that it generates.
 
-    It belongs to the engine's thread. Whatever it raises ends its own generation and no other.
+    It belongs to the engine's thread. Whatever it raises ends its own generation and no other; what
+    it does after the last token, which it cannot know to be the last, ends nothing.
     """
 
     def accept(self, token_id: int) -> None:

@@ -118,28 +118,27 @@ class EngineCore:
         waited = self.counters.steps - asked_at_step
         self.counters.max_abort_steps = max(self.counters.max_abort_steps, waited)
         self.counters.aborted += 1
-        self._remove({generation_id})
+        lost = self._remove({generation_id})
         try:
-            return self._end(generation, "abort")
+            return self._end(generation, "abort") + lost
         except Exception:  # a fault in one text must not become everyone's
             logger.exception("the text of generation %s failed", generation_id)
-            return [(generation_id, GenerationFailedError(FAILED))]
+            return [(generation_id, GenerationFailedError(FAILED)), *lost]
 
     def decode(self) -> list[Emitted]:
         """Begin a step: end what is overdue, plan, advance the decode batch."""
         self.counters.steps += 1
         emitted = self._expire()
         plan = self.scheduler.schedule()
-        self._runner.remove(set(plan.preempted))
         self.counters.preempted += len(plan.preempted)
         self._plan = plan if plan.chunk is not None or plan.start is not None else None
-        if plan.decodes:
-            try:
-                output = self._runner.decode()
-            except Exception:  # whatever MLX raises, the process goes on serving
-                logger.exception("a step failed, its generations end and the batch is rebuilt")
-                return emitted + self._fail_all()
-            emitted += self._take_all(output)
+        try:
+            self._runner.remove(set(plan.preempted))
+            output = self._runner.decode() if plan.decodes else StepOutput()
+        except Exception:  # whatever MLX raises, the process goes on serving
+            logger.exception("a step failed, its generations end and the batch is rebuilt")
+            return emitted + self._fail_all()
+        emitted += self._take_all(output)
         self.counters.cache_bytes = self.scheduler.cache_bytes
         return emitted
 
@@ -200,7 +199,7 @@ class EngineCore:
                 logger.exception("the text of generation %s failed", name)
                 failed[name] = GenerationFailedError(FAILED)
         self.counters.output_tokens += len(output.tokens)
-        self._remove(ended)
+        emitted += self._remove(ended)
         return emitted + self._fail(failed)
 
     def _take(
@@ -225,20 +224,27 @@ class EngineCore:
         finished = GenerationFinished(reason, len(generation.generated))
         return [*rest, (generation.generation_id, finished)]
 
-    def _remove(self, generation_ids: set[str]) -> None:
-        if not generation_ids:
-            return
-        self._runner.remove(generation_ids)
+    def _remove(self, generation_ids: set[str]) -> list[Emitted]:
+        """Forget generations that have ended; what others come to if their caches cannot be freed.
+
+        The arrays of a batch are computed late, so an error of an earlier step may surface here.
+        """
         for generation_id in generation_ids:
             del self._generations[generation_id]
             self.scheduler.remove(generation_id)
+        try:
+            self._runner.remove(generation_ids)
+        except Exception:  # as in a step
+            logger.exception("caches cannot be freed, the batch is rebuilt")
+            return self._fail_all()
         self.counters.cache_bytes = self.scheduler.cache_bytes
+        return []
 
     def _fail(self, errors: dict[str, EngineError]) -> list[Emitted]:
-        """End these generations with their errors."""
-        self._remove(set(errors))
-        self.counters.failed += len(errors)
-        return list(errors.items())
+        """End those of these generations that have not ended yet with their errors."""
+        failed = {name: error for name, error in errors.items() if name in self._generations}
+        self.counters.failed += len(failed)
+        return [*failed.items(), *self._remove(set(failed))]
 
     def _fail_all(self) -> list[Emitted]:
         """End every generation that holds a KV cache: a failed step may have advanced any.

@@ -178,6 +178,8 @@ class ThreadedEngine:
         self, request: GenerateRequest
     ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
         """See `engine.types.Engine.generate`."""
+        if self._has_stopped:
+            raise EngineStoppedError(STOPPED)
         limit_s = self._settings.max_request_s
         deadline_s = time.monotonic() + limit_s
         self._check_room()

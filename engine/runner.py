@@ -26,7 +26,7 @@ SETTLE_CACHE_STEPS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class MeasuredLogprobs:
     """Log probabilities of the rows that asked, which stand at `rows` of the batch."""
 
     rows: tuple[int, ...]
@@ -68,7 +68,12 @@ class DecodeBatch:
         self._launch(logits, inputs, accepted=None)
 
     def step(self) -> StepOutput:
-        """Launch the next forward pass and return the tokens of the one before."""
+        """Launch the next forward pass and return the tokens of the one before.
+
+        A row that failed when that one was launched fails now. One that fails at this launch still
+        has its token: it may be the last, after which a constraint has nothing to say any more.
+        """
+        failed, self._failed = frozenset(self._failed), set()
         inputs = self._sampler.settle(self._draw)
         measured = self._measure(inputs)
         logits = self._forward(inputs)
@@ -79,7 +84,6 @@ class DecodeBatch:
         self._launch(logits, inputs, accepted)
         ids: list[int] = to_python(inputs) if accepted is None else accepted
         tokens = dict(zip(self.names, to_sampled_tokens(ids, measured, self._params), strict=True))
-        failed, self._failed = frozenset(self._failed), set()
         return StepOutput({n: token for n, token in tokens.items() if n not in failed}, failed)
 
     def extend(self, other: "DecodeBatch") -> None:
@@ -162,7 +166,7 @@ class DecodeBatch:
                 self._failed.add(name)
         return mx.array(allowed)
 
-    def _measure(self, tokens: mx.array) -> _Measured | None:
+    def _measure(self, tokens: mx.array) -> MeasuredLogprobs | None:
         """The log probabilities of drawn tokens, for the rows that ask."""
         if self._logits is None:
             return None
@@ -175,7 +179,7 @@ class DecodeBatch:
         places = mx.array(rows, dtype=mx.uint32)
         logprobs = measure_logprobs(self._logits[places], tokens[places], max(asked.values()))
         mx.async_eval(logprobs.sampled, logprobs.top_ids, logprobs.top_values)
-        return _Measured(rows, logprobs)
+        return MeasuredLogprobs(rows, logprobs)
 
 
 class Runner:
@@ -237,7 +241,7 @@ class Runner:
         """Free the KV caches of these sequences; ids without one are ignored."""
         for generation_id in generation_ids:
             self._prompts.pop(generation_id, None)
-        if self._batch is None:
+        if self._batch is None or not generation_ids:
             return
         keep = [row for row, name in enumerate(self._batch.names) if name not in generation_ids]
         if not keep:
@@ -253,7 +257,7 @@ class Runner:
 
 
 def to_sampled_tokens(
-    ids: list[int], measured: _Measured | None, params: Sequence[SequenceParams]
+    ids: list[int], measured: MeasuredLogprobs | None, params: Sequence[SequenceParams]
 ) -> list[SampledToken]:
     """The tokens of a step with their log probabilities, cut to as many as each row asked for."""
     if measured is None:

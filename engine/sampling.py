@@ -29,8 +29,9 @@ GREEDY_BELOW = 1e-4
 SMALLEST = 1e-9  # stands for a `top_p` of 0, under which even the likeliest token would fall
 
 # A cut by rank looks at so many of the likeliest tokens, found by selection: sorting a vocabulary
-# takes longer than a small model's forward pass. Where they turn out too few, all are sorted.
-NUM_CANDIDATES = 1024
+# takes longer than a small model's forward pass. Where they turn out too few, more are looked at,
+# and at last all are sorted.
+NUM_CANDIDATES, MORE_CANDIDATES = 1024, 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ class SampledRow:
     def is_greedy(self) -> bool:
         return self.params.temperature < GREEDY_BELOW
 
-    @property
-    def is_cut(self) -> bool:
+    def is_cut(self, vocab_size: int) -> bool:
         """Whether only tokens of the highest ranks may be drawn."""
-        return not self.is_greedy and (self.params.top_p < 1 or self.params.top_k > 0)
+        has_top_k = 0 < self.params.top_k < vocab_size
+        return not self.is_greedy and (self.params.top_p < 1 or has_top_k)
 
     @property
     def has_penalties(self) -> bool:
@@ -120,7 +121,7 @@ class BatchSampler:
             edited = mx.where(allowed, edited, -mx.inf)
         keys = self._take_keys()
         tokens = mx.argmax(edited, axis=-1)
-        if not self._drawing:
+        if not self._open_rows and not self._cut_rows:
             return Draw(tokens)
         scaled = edited / self._divisors
         if self._has_min_p:
@@ -138,29 +139,29 @@ class BatchSampler:
 
     def settle(self, draw: Draw) -> mx.array:
         """The tokens of a draw, now that it can be waited for: unsure ones are drawn anew."""
-        if draw.is_sure is None:
-            return draw.tokens
-        is_sure: list[bool] = to_python(draw.is_sure)
-        if all(is_sure):
-            return draw.tokens
-        unsure = [place for place, is_row_sure in enumerate(is_sure) if not is_row_sure]
-        drawn, _ = draw_cut(
-            take(draw.scaled, unsure),
-            take(draw.keys, unsure),
-            take(self._top_k, unsure),
-            take(self._top_p, unsure),
-            self.vocab_size,
-        )
-        return put(draw.tokens, [draw.cut_rows[place] for place in unsure], drawn)
+        tokens, is_sure = draw.tokens, draw.is_sure
+        places = list(range(len(draw.cut_rows)))
+        for num_candidates in (MORE_CANDIDATES, self.vocab_size):
+            known: list[bool] = to_python(is_sure) if is_sure is not None else []
+            places = [place for place, is_known in zip(places, known, strict=False) if not is_known]
+            if not places:
+                break
+            drawn, is_sure = draw_cut(
+                take(draw.scaled, places),
+                take(draw.keys, places),
+                take(self._top_k, places),
+                take(self._top_p, places),
+                num_candidates,
+            )
+            tokens = put(tokens, [draw.cut_rows[place] for place in places], drawn)
+        return tokens
 
     def _build(self) -> None:
         """Make the arrays that stay the same until a row joins or leaves."""
         params = [row.params for row in self._rows]
-        self._drawing = any(not row.is_greedy for row in self._rows)
-        self._cut_rows = [index for index, row in enumerate(self._rows) if row.is_cut]
-        self._open_rows = [
-            index for index, row in enumerate(self._rows) if not row.is_greedy and not row.is_cut
-        ]
+        drawing = [index for index, row in enumerate(self._rows) if not row.is_greedy]
+        self._cut_rows = [row for row in drawing if self._rows[row].is_cut(self.vocab_size)]
+        self._open_rows = [row for row in drawing if row not in self._cut_rows]
         self._divisors = column(
             1.0 if row.is_greedy else row.params.temperature for row in self._rows
         )
@@ -235,7 +236,21 @@ def put(tokens: mx.array, rows: Sequence[int], drawn: mx.array) -> mx.array:
 
 def draw_each(logits: mx.array, keys: mx.array) -> mx.array:
     """One index a row from softmax(logits): shapes [rows, n] and [rows, 2] to [rows]."""
-    return mx.vmap(lambda row, key: mx.random.categorical(row, key=key))(logits, keys)
+    return mx.argmax(logits + to_gumbel(make_noise(keys, logits.shape[-1])), axis=-1)
+
+
+def make_noise(keys: mx.array, vocab_size: int) -> mx.array:
+    """A number in [0, 1) for each token of each row: shapes [rows, 2] to [rows, vocabulary].
+
+    It belongs to the token's id, never to its rank: two tokens that are all but equally likely may
+    change ranks when a batch adds up in another order, and the draw must not change with them.
+    """
+    return mx.vmap(lambda key: mx.random.uniform(shape=(vocab_size,), key=key))(keys)
+
+
+def to_gumbel(noise: mx.array) -> mx.array:
+    """Gumbel noise: the largest logit with it is a draw from their softmax (Gumbel, 1954)."""
+    return -mx.log(-mx.log(noise))
 
 
 def draw_cut(
@@ -259,7 +274,8 @@ def draw_cut(
     wanted = mx.maximum(top_p, SMALLEST) * total
     kept = (ranks < top_k) & ((top_p >= 1) | (sums - mass < wanted))
     is_sure = has_all | ((top_k >= logits.shape[-1]) & (sums[:, -1:] >= wanted))
-    places = draw_each(mx.where(kept, values, -mx.inf), keys)
+    noise = mx.take_along_axis(make_noise(keys, logits.shape[-1]), ids, axis=-1)
+    places = mx.argmax(mx.where(kept, values + to_gumbel(noise), -mx.inf), axis=-1)
     return mx.take_along_axis(ids, places[:, None], axis=-1)[:, 0], is_sure[:, 0]
 
 

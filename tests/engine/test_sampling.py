@@ -117,6 +117,7 @@ def test_frequencies_follow_the_definition(params: SamplingParams) -> None:
         SamplingParams(0.0, frequency_penalty=0.6),
         SamplingParams(0.0, frequency_penalty=-2.0),
         SamplingParams(0.0, repetition_penalty=3.0),
+        SamplingParams(0.0, repetition_penalty=0.5, logit_bias=((1, 0.9),)),
         SamplingParams(0.0, 1.0, 0, 0.0, 0.4, 0.3, 1.3, ((2, 1.5),)),
     ],
     ids=repr,
@@ -145,16 +146,41 @@ def test_a_row_draws_the_same_alone_and_among_others_that_come_and_go() -> None:
     assert together == alone
 
 
-def test_a_row_that_begins_again_draws_on_as_if_it_had_not_stopped() -> None:
+@pytest.mark.parametrize("company", [(), (SamplingParams(0.0),), (SamplingParams(min_p=0.1),)])
+def test_a_row_that_begins_again_draws_on_as_if_it_had_not_stopped(
+    company: tuple[SamplingParams, ...],
+) -> None:
     params = SamplingParams(1.0, 0.95, frequency_penalty=0.3)
     (whole,) = draw(make_sampler(params, seed=5), 1, 30)
-    resumed = BatchSampler([make_row(params, 5, whole[:12])], len(LOGITS))
-    inputs = mx.array([whole[11]], dtype=mx.uint32)
+    sampler = make_sampler(*company, seed=9)
+    sampler.extend(BatchSampler([make_row(params, 5, whole[:12])], len(LOGITS)))
+    num_rows = len(company) + 1
+    inputs = mx.array([whole[11]] * num_rows, dtype=mx.uint32)
     rest = []
     for _ in range(18):
-        inputs = resumed.settle(resumed(mx.array([LOGITS]), inputs, None))
-        rest.append(to_python(inputs)[0])
+        inputs = sampler.settle(sampler(mx.array([LOGITS] * num_rows), inputs, None))
+        rest.append(to_python(inputs)[-1])
     assert rest == whole[12:]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(),
+        SamplingParams(1.5, 0.95),
+        SamplingParams(top_k=1500),
+        SamplingParams(3, 0.95),
+    ],
+    ids=repr,
+)
+def test_a_draw_does_not_change_with_the_rounding_of_its_logits(params: SamplingParams) -> None:
+    """A batch adds up in another order than a row alone, so logits differ in their last digits."""
+    random = np.random.default_rng(1)
+    exact = random.normal(size=20_000) * 2
+    rounded = exact + random.normal(size=exact.size) * 1e-5
+    (one,) = draw(make_sampler(params, vocab_size=exact.size), 1, 150, list(exact))
+    (other,) = draw(make_sampler(params, vocab_size=exact.size), 1, 150, list(rounded))
+    assert sum(a != b for a, b in zip(one, other, strict=True)) <= 1
 
 
 def test_seeds_give_their_own_draws_and_neighbours_share_none() -> None:
@@ -164,11 +190,20 @@ def test_seeds_give_their_own_draws_and_neighbours_share_none() -> None:
     assert make_key(2**63) != make_key(-(2**63))
 
 
-@pytest.mark.parametrize("params", [SamplingParams(top_p=0.9), SamplingParams(3.0, top_k=40)])
+@pytest.mark.parametrize("more", [16, 48])
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(top_p=0.9),
+        SamplingParams(3.0, top_k=40),
+        SamplingParams(3.0, top_k=40, top_p=0.8),
+    ],
+)
 def test_candidates_that_do_not_reach_the_cut_are_not_the_last_word(
-    params: SamplingParams, monkeypatch: pytest.MonkeyPatch
+    params: SamplingParams, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampling, "NUM_CANDIDATES", 8)
+    monkeypatch.setattr(sampling, "MORE_CANDIDATES", more)
     logits = np.random.default_rng(0).normal(size=64)
     allowed = set(np.flatnonzero(define(list(logits), params)))
     sampler = make_sampler(params, SamplingParams(0.0), params, vocab_size=64)

@@ -24,13 +24,14 @@ class ScriptedRunner:
     """Gives each sequence the tokens of its script and records what it was asked.
 
     What `raising` holds for a name is raised when that sequence starts, for "" when all decode;
-    `failing` are the rows that fail alone in the next step.
+    `failing` are the rows that fail alone in the next step. A stuck runner frees no row.
     """
 
     script: dict[str, list[int]]
     calls: list[tuple[str, ...]] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
     raising: dict[str, Exception] = field(default_factory=dict)
+    is_stuck: bool = False
     failing: frozenset[str] = frozenset()
 
     def prefill(self, generation_id: str, token_ids: Sequence[int]) -> None:
@@ -51,6 +52,8 @@ class ScriptedRunner:
         return StepOutput({n: t for n, t in tokens.items() if n not in self.failing}, self.failing)
 
     def remove(self, generation_ids: set[str]) -> None:
+        if self.is_stuck and set(self.rows) & generation_ids:
+            raise RuntimeError("an error of an earlier step")
         self.rows = [name for name in self.rows if name not in generation_ids]
 
 
@@ -206,8 +209,28 @@ def test_a_row_that_the_runner_reports_as_failed_ends_alone() -> None:
     emitted = setup.run(1)
     assert list_failed(emitted) == {"b"}
     assert setup.runners[0].rows == ["a"]
+    assert setup.core.counters.output_tokens == 2  # both of "a"
     setup.runners[0].failing = frozenset()
     assert setup.run(1) == [("a", TextDelta("a", 3))]
+
+
+@pytest.mark.parametrize("end", ["abort", "stop", "deadline"])
+def test_caches_that_cannot_be_freed_end_the_others_and_the_batch_is_rebuilt(end: str) -> None:
+    setup = Setup({"a": [1, 1, STOP], "b": [2] * 9, "c": [2, STOP]})
+    setup.submit("a", deadline_s=0.5)
+    setup.submit("b")
+    setup.submit("c")
+    setup.run(3)
+    setup.runners[0].is_stuck = True
+    setup.now_s = 0.5 if end == "deadline" else 0.0
+    emitted = setup.core.abort("a", 0) if end == "abort" else []
+    emitted += setup.run(1)
+    ended = [item for name, item in emitted if name == "a"]
+    assert len(ended) == 1
+    assert list_failed(emitted) == {"b"}
+    assert len(setup.runners) == 2
+    assert setup.run(4)[-2:] == [("c", TextDelta("b", 1)), ("c", GenerationFinished("stop", 2))]
+    assert not setup.core.has_work
 
 
 @pytest.mark.parametrize("method", ["feed", "flush"])

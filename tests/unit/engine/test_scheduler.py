@@ -88,6 +88,7 @@ def test_a_prompt_alone_is_admitted_whatever_it_takes() -> None:
 def test_caches_that_outgrow_the_budget_lose_the_latest_comer_which_begins_again() -> None:
     scheduler = make_scheduler(8, 1000, budget_tokens=3 * 400)
     start_all(scheduler, 100, 50, 60)
+    scheduler.submit("later", 399)
     plans = [scheduler.schedule() for _ in range(302)]
     num_steps = next(number for number, plan in enumerate(plans) if plan.preempted)
     assert plans[num_steps] == Plan(("2",), True, None, None)
