@@ -1,7 +1,7 @@
 """Every kind of KV cache, in random models of real architectures: a batch answers as rows alone."""
 
-import random
 import gc
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
