@@ -15,10 +15,10 @@ import pstats
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -91,7 +91,7 @@ async def time_engine(
 ) -> float:
     """Seconds a step of the whole engine, from the first text of the last stream on."""
     started_s: list[float] = []
-    biased = SamplingParams(**{**vars_of(sampling), "logit_bias": never_end(engine)})
+    biased = replace(sampling, logit_bias=never_end(engine))
 
     async def read(name: str) -> None:
         request = GenerateRequest(name, (ChatMessage("user", "Hi"),), biased, num_steps)
@@ -106,10 +106,6 @@ async def time_engine(
     return (time.perf_counter() - max(started_s)) / num_steps
 
 
-def vars_of(sampling: SamplingParams) -> dict[str, Any]:
-    return {name: getattr(sampling, name) for name in SamplingParams.__dataclass_fields__}
-
-
 def never_end(engine: ThreadedEngine) -> tuple[tuple[int, float], ...]:
     """A bias against the tokens that end a text."""
     return tuple((token_id, -100.0) for token_id in engine._model.stop_ids)
@@ -118,16 +114,15 @@ def never_end(engine: ThreadedEngine) -> tuple[tuple[int, float], ...]:
 def profile_thread(engine: ThreadedEngine, run: Any) -> pstats.Stats:
     """Run something while the engine's thread is profiled."""
     profiler = cProfile.Profile()
-    serve = engine._take_commands
+    take_commands = engine._take_commands
 
     def begin(waits: bool) -> Any:
-        if threading.current_thread().name == "engine" and not profiler.getstats():
-            profiler.enable()
-        return serve(waits)
+        engine._take_commands = take_commands  # type: ignore[method-assign]
+        profiler.enable()  # of the thread that calls it
+        return take_commands(waits)
 
     engine._take_commands = begin  # type: ignore[method-assign]
     run()
-    engine._take_commands = serve  # type: ignore[method-assign]
     return pstats.Stats(profiler)
 
 

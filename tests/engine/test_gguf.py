@@ -23,28 +23,18 @@ from tests.engine.gguf_fixtures import (
 )
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return write_gguf(tmp_path / "tiny.gguf")
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 def test_every_weight_comes_back_under_its_name_and_in_hugging_faces_order(
-    tiny: Path, cache_dir: Path
+    tiny_gguf: Path, cache_dir: Path
 ) -> None:
     expected = make_weights()
-    found = load_file(resolve(tiny, cache_dir) / "model.safetensors")
+    found = load_file(resolve(tiny_gguf, cache_dir) / "model.safetensors")
     assert found.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-def test_config_is_a_plain_llamas(tiny: Path, cache_dir: Path) -> None:
-    config = read_json(resolve(tiny, cache_dir) / "config.json")
+def test_config_is_a_plain_llamas(tiny_gguf: Path, cache_dir: Path) -> None:
+    config = read_json(resolve(tiny_gguf, cache_dir) / "config.json")
     assert config.pop("rms_norm_eps") == pytest.approx(1e-5)
     assert config == {
         "architectures": ["LlamaForCausalLM"],
@@ -83,9 +73,9 @@ def test_a_file_without_an_output_tensor_ties_it_to_the_embedding(
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_smaller_number_types_are_rounded_as_torch_rounds(
-    tiny: Path, cache_dir: Path, dtype: DType
+    tiny_gguf: Path, cache_dir: Path, dtype: DType
 ) -> None:
-    folder = resolve(tiny, cache_dir, dtype)
+    folder = resolve(tiny_gguf, cache_dir, dtype)
     assert read_json(folder / "config.json")["torch_dtype"] == dtype
     found = load_torch_file(folder / "model.safetensors")
     for name, values in make_weights().items():

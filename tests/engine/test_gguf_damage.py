@@ -17,16 +17,6 @@ from engine.gguf.convert import MODEL_FILES
 from tests.engine.gguf_fixtures import FAMILIES, left_in, make_weights, resolve, write_gguf
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return write_gguf(tmp_path / "tiny.gguf")
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -46,16 +36,16 @@ def test_bytes_that_are_no_gguf_are_refused(
     assert left_in(cache_dir) == []
 
 
-def test_a_tensor_type_that_does_not_exist_is_refused(tiny: Path, cache_dir: Path) -> None:
-    content = bytearray(tiny.read_bytes())
+def test_a_tensor_type_that_does_not_exist_is_refused(tiny_gguf: Path, cache_dir: Path) -> None:
+    content = bytearray(tiny_gguf.read_bytes())
     name = b"output_norm.weight"
     # The name is followed by the number of dimensions, the one dimension, and the type.
     place = content.index(name) + len(name) + 4 + 8
     assert content[place : place + 4] == bytes(4)
     content[place] = 99
-    tiny.write_bytes(content)
+    tiny_gguf.write_bytes(content)
     with pytest.raises(ModelLoadError, match=r"tiny\.gguf: .* is of type 99, which is unknown"):
-        resolve(tiny, cache_dir)
+        resolve(tiny_gguf, cache_dir)
     assert left_in(cache_dir) == []
 
 
@@ -71,9 +61,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path, cache_dir: Path) -> None:
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(fraction=st.floats(0, 1, exclude_max=True))
-def test_a_file_cut_anywhere_is_refused(tiny: Path, cache_dir: Path, fraction: float) -> None:
-    content = tiny.read_bytes()
-    cut = tiny.with_name("cut.gguf")
+def test_a_file_cut_anywhere_is_refused(tiny_gguf: Path, cache_dir: Path, fraction: float) -> None:
+    content = tiny_gguf.read_bytes()
+    cut = tiny_gguf.with_name("cut.gguf")
     # Most cuts fall into the head, where the parser's many ways to fail are.
     cut.write_bytes(content[: int(len(content) * fraction**4)])
     with pytest.raises(ModelLoadError, match=r"cut\.gguf"):
@@ -89,15 +79,15 @@ def test_a_file_cut_anywhere_is_refused(tiny: Path, cache_dir: Path, fraction: f
 def test_a_file_with_flipped_bytes_is_converted_whole_or_refused(
     tmp_path: Path, cache_dir: Path, family: str, seed: int
 ) -> None:
-    tiny = tmp_path / "tiny.gguf"
-    if not tiny.exists():
-        write_gguf(tiny, family=family)
-    content = bytearray(tiny.read_bytes())
+    tiny_gguf = tmp_path / "tiny.gguf"
+    if not tiny_gguf.exists():
+        write_gguf(tiny_gguf, family=family)
+    content = bytearray(tiny_gguf.read_bytes())
     generator = random.Random(seed)
     head = len(content) - sum(values.nbytes for values in make_weights(family).values())
     for _ in range(generator.randint(1, 3)):
         content[generator.randrange(head)] ^= 1 << generator.randrange(8)
-    flipped = tiny.with_name("flipped.gguf")
+    flipped = tiny_gguf.with_name("flipped.gguf")
     flipped.write_bytes(content)
     with most_memory(LITTLE_MEMORY):
         try:

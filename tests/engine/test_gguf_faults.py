@@ -21,17 +21,6 @@ from tests.engine.gguf_fixtures import (
     write_gguf,
 )
 
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return write_gguf(tmp_path / "tiny.gguf")
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
 EPSILON = "llama.attention.layer_norm_rms_epsilon"
 FACTORS = np.ones(8, np.float32)
 HUGE_HEADS = {

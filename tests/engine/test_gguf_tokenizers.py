@@ -27,18 +27,10 @@ from tests.engine.gguf_fixtures import (
 )
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    return write_gguf(tmp_path / "tiny.gguf")
-
-
-@pytest.fixture
-def cache_dir(tmp_path: Path) -> Path:
-    return tmp_path / "cache"
-
-
-def test_control_tokens_are_special_and_user_tokens_are_text(tiny: Path, cache_dir: Path) -> None:
-    tokenizer = load_fast(resolve(tiny, cache_dir))
+def test_control_tokens_are_special_and_user_tokens_are_text(
+    tiny_gguf: Path, cache_dir: Path
+) -> None:
+    tokenizer = load_fast(resolve(tiny_gguf, cache_dir))
     assert tokenizer.encode("hello<turn>hello<think>") == [263, 1, 263, 3]
     assert tokenizer.decode([263, 1, 263, 3], skip_special_tokens=True) == "hellohello<think>"
     assert tokenizer.all_special_ids == [1, 2, 0]

@@ -1,7 +1,8 @@
 """The rows of a batch under constraints: each has its own, and one that fails ends alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,14 @@ from engine.runner import MeasuredLogprobs, Runner, to_sampled_tokens
 from engine.sampling import Logprobs
 from engine.sequence import SequenceParams
 from engine.types import SamplingParams
-from tests.support.tiny_model import save_tiny_model
 
 PROMPTS = {"free": [72, 73, 74], "held": [65] * 40, "other": [66, 67]}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    loaded, _ = load_model(save_tiny_model(tmp_path_factory.mktemp("tiny")))
-    yield loaded
+def model(tiny_folder: Path) -> Any:
+    loaded, _ = load_model(tiny_folder)
+    return loaded
 
 
 @dataclass
