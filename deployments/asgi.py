@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,6 +38,12 @@ CONTROL_HEADERS = ("x-request-disconnect-disabled", "x-request-timeout-seconds")
 BODY_S = 60.0  # how long a body may take to come
 
 AUTHORIZATION = b"authorization"
+EXCHANGES = ("http", "websocket")
+DENIAL = "websocket.http.response"  # the ASGI extension by which a handshake gets an HTTP reply
+POLICY_VIOLATION = 1008  # RFC 6455, 7.4.1
+UPGRADE_REQUIRED = 426
+STARTS = ("http.response.start", f"{DENIAL}.start")
+
 REQUEST_ID = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
 
@@ -77,7 +83,8 @@ class RequestId:
     """Gives every exchange an id: the client's own if it is short and printable, else a new one.
 
     Serve's proxy does the same one process earlier, and adds the header to every reply by itself;
-    `writes_header` is False behind it, or clients would read it twice.
+    `writes_header` is False behind it, or clients would read it twice. It does not where a
+    WebSocket is refused.
     """
 
     def __init__(self, app: ASGIApp, writes_header: bool) -> None:
@@ -85,7 +92,7 @@ class RequestId:
         self._writes_header = writes_header
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in EXCHANGES:
             await self._app(scope, receive, send)
             return
         sent = Headers(scope=scope).get(REQUEST_ID)
@@ -95,7 +102,8 @@ class RequestId:
         scope.setdefault("state", {})["request_id"] = request_id
 
         async def send_with_id(message: Message) -> None:
-            if self._writes_header and message["type"] == "http.response.start":
+            writes_header = self._writes_header or scope["type"] == "websocket"
+            if writes_header and message["type"] in STARTS:
                 MutableHeaders(scope=message)[REQUEST_ID] = request_id
             await send(message)
 
@@ -103,20 +111,20 @@ class RequestId:
 
 
 class CatchAll:
-    """Turns what nobody expected into a 500 without a word of its cause, which is in the log."""
+    """Turns errors into replies; what nobody expected into a 500 without a word of its cause."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in EXCHANGES:
             await self._app(scope, receive, send)
             return
         has_started = False
 
         async def watch_send(message: Message) -> None:
             nonlocal has_started
-            has_started = has_started or message["type"] == "http.response.start"
+            has_started = has_started or message["type"] in (*STARTS, "websocket.accept")
             await send(message)
 
         try:
@@ -126,7 +134,10 @@ class CatchAll:
             if has_started:
                 logger.exception("an exchange broke off after its first byte")
                 raise
-            reply = await reply_to_error(Request(scope), error)
+            reply = await reply_to_error(HTTPConnection(scope), error)
+            if scope["type"] == "websocket" and DENIAL not in scope.get("extensions", {}):
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+                return
             await reply(scope, receive, send)
 
 
@@ -142,10 +153,41 @@ class RequireKey:
         self._open_route = open_route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and self._open_route.matches(scope)[0] is Match.NONE:
+        if scope["type"] in EXCHANGES and self._open_route.matches(scope)[0] is Match.NONE:
             sent = [value for name, value in scope["headers"] if name == AUTHORIZATION]
             scope.setdefault("state", {})["owner"] = self._keys.find_owner(sent)
         await self._app(scope, receive, send)
+
+
+class RefuseUpgrades:
+    """Answers 426 to what asks for a WebSocket: no route speaks it.
+
+    It stands behind the check of keys, so that only who may ask is told.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if asks_for_websocket(scope):
+            raise HTTPException(UPGRADE_REQUIRED)
+        await self._app(scope, receive, send)
+
+
+def asks_for_websocket(scope: Scope) -> bool:
+    """Whether this is a WebSocket's handshake (RFC 6455, 4.1), also one that the server took for
+    a plain request since it knows no WebSockets either."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return bool(scope["type"] == "websocket")
+    headers = Headers(scope=scope)
+    return "websocket" in list_tokens(headers, "upgrade") and "upgrade" in list_tokens(
+        headers, "connection"
+    )
+
+
+def list_tokens(headers: Headers, name: str) -> set[str]:
+    """The words of a header that is a list of them, in lower case."""
+    return {token.strip().lower() for value in headers.getlist(name) for token in value.split(",")}
 
 
 def choose_request_id(sent: str | None) -> str:
@@ -196,7 +238,7 @@ def check_content_type(headers: Headers) -> None:
         raise UnsupportedMediaTypeError("Compressed bodies are not served.")
 
 
-async def reply_to_error(request: Request, error: Exception) -> Response:
+async def reply_to_error(request: HTTPConnection, error: Exception) -> Response:
     """The one place where an error becomes a reply."""
     told = to_told(error, request)
     if isinstance(told, InternalError):
@@ -205,22 +247,34 @@ async def reply_to_error(request: Request, error: Exception) -> Response:
         )
     else:
         logger.info("request %s is refused: %.500s", request.state.request_id, told.message)
-    headers = to_error_headers(told)
+    status, headers = to_status(told), to_error_headers(told)
+    if is_upgrade_error(error):
+        status = UPGRADE_REQUIRED
     if isinstance(error, HTTPException) and error.headers:
         headers.update(error.headers)
     if isinstance(told, AuthenticationError):
         headers["www-authenticate"] = "Bearer"
-    return JsonReply(to_error_body(told), status_code=to_status(told), headers=headers)
+    return JsonReply(to_error_body(told), status_code=status, headers=headers)
 
 
-def to_told(error: Exception, request: Request) -> ServiceError:
+def is_upgrade_error(error: Exception) -> bool:
+    return isinstance(error, HTTPException) and error.status_code == UPGRADE_REQUIRED
+
+
+def to_told(error: Exception, request: HTTPConnection) -> ServiceError:
     """What the caller is told of an error."""
-    path = request.scope["path"]
+    path, method = request.scope["path"], request.scope.get("method", "GET")
     match error:
         case HTTPException(status_code=404):
-            return NotFoundError(f"No such route: {request.method} {path}")
+            return NotFoundError(f"No such route: {method} {path}")
         case HTTPException(status_code=405):
-            return MethodNotAllowedError(f"The route {path} does not take {request.method}.")
+            return MethodNotAllowedError(f"The route {path} does not take {method}.")
+        case HTTPException() if is_upgrade_error(error):
+            return InvalidRequestError(
+                "WebSockets are not served; send plain HTTP requests, with 'stream' for events.",
+                None,
+                "upgrade_not_supported",
+            )
         case HTTPException() | ClientDisconnect():
             return InvalidRequestError("The request cannot be read.")
         case _:
@@ -228,6 +282,6 @@ def to_told(error: Exception, request: Request) -> ServiceError:
 
 
 TOLD = (ServiceError, EngineError, StoreError, HTTPException, ClientDisconnect)
-ERROR_HANDLERS: Mapping[Any, Callable[[Request, Exception], Any]] = dict.fromkeys(
+ERROR_HANDLERS: Mapping[Any, Callable[[HTTPConnection, Exception], Any]] = dict.fromkeys(
     TOLD, reply_to_error
 )

@@ -119,6 +119,10 @@ class HandleEngineClient:
             finally:
                 batches.cancel()  # type: ignore[no-untyped-call]
 
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        num_tokens: int = await self._handle.call("count_tokens", request)
+        return num_tokens
+
     async def abort(self, generation_id: str) -> bool:
         return any(await self._handle.call_all("abort", generation_id))
 

@@ -33,6 +33,9 @@ class ModelDeployment:
             async for batch in batches:
                 yield batch
 
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        return await self._engine.count_tokens(request)
+
     async def abort(self, generation_id: str) -> bool:
         return self._engine.abort(generation_id)
 

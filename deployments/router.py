@@ -26,6 +26,10 @@ class EngineClient(Protocol):
         """As `engine.types.Engine.generate`."""
         ...
 
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        """As `engine.types.Engine.count_tokens`."""
+        ...
+
     async def abort(self, generation_id: str) -> bool:
         """Stop a generation on whichever replica runs it; False where none does."""
         ...

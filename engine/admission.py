@@ -9,6 +9,7 @@ from engine.errors import (
     ContextLengthError,
     GenerationFailedError,
     LogitBiasError,
+    RequestError,
     UnknownTokenError,
 )
 from engine.loader import LoadedModel
@@ -30,20 +31,59 @@ class Admission:
     def tokenize(self, request: GenerateRequest) -> list[int]:
         """The tokens of a request's prompt. It may take long for a long one.
 
+        Messages are rendered, and their template says which special tokens there are. A raw text
+        gets those that its tokenizer adds, an empty prompt the one that begins a text.
+
         Raises:
-            RequestError: where the template refuses the messages, or their size the context.
+            RequestError: where the template refuses the messages, or their size the context, or
+                nothing is there to be continued.
         """
-        text = self._model.chat_template.render(request.messages)
+        match request.prompt:
+            case None:
+                text = self._model.chat_template.render(request.messages)
+                return self._encode(text, add_special_tokens=False)
+            case str(text):
+                return self._encode(text, add_special_tokens=True) or self._begin()
+            case token_ids:
+                return list(token_ids) or self._begin()
+
+    def count(self, request: GenerateRequest) -> int:
+        """The number of tokens of a request's prompt, though it leave no room for an answer.
+
+        Raises:
+            RequestError: as `tokenize`, and where the model does not know a token.
+            GenerationFailedError: where the template gives an empty prompt.
+        """
+        prompt = self.tokenize(request)
+        self._check_prompt(prompt)
+        return len(prompt)
+
+    def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         self._check_size(text)
-        token_ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
+        token_ids: list[int] = self._model.tokenizer.encode(
+            text, add_special_tokens=add_special_tokens
+        )
         return token_ids
+
+    def _begin(self) -> list[int]:
+        if self._model.begin_id is None:
+            raise RequestError("The prompt is empty, and no token of the model begins a text.")
+        return [self._model.begin_id]
 
     def _check_size(self, text: str) -> None:
         """Refuse by its size what cannot fit: megabytes take seconds to tokenize, others wait.
 
         A token holds at most the bytes of the longest one, times what normalisation may shrink.
+
+        Raises:
+            ContextLengthError: where no tokenizer could make it fit.
+            RequestError: where it is no text.
         """
-        num_tokens = len(text.encode()) // (self._model.longest_token_bytes * MAX_SHRINKING)
+        try:
+            num_bytes = len(text.encode())
+        except UnicodeEncodeError:  # JSON can spell it
+            raise RequestError("The input has half a character: a lone surrogate.") from None
+        num_tokens = num_bytes // (self._model.longest_token_bytes * MAX_SHRINKING)
         if num_tokens >= self._model.context_length:
             raise self._make_context_error(num_tokens)
 
@@ -59,9 +99,8 @@ class Admission:
         room = self._model.context_length - len(prompt)
         if room < 1:
             raise self._make_context_error(len(prompt))
-        if not prompt:
-            raise GenerationFailedError("The model's chat template gives an empty prompt.")
-        self._check_ids(request, prompt)
+        self._check_bias(request)
+        self._check_prompt(prompt)
         detokenizer = Detokenizer(self._model.vocabulary, self._model.special_ids)
         return Generation(
             generation_id=request.generation_id,
@@ -77,11 +116,17 @@ class Admission:
         model = self._model
         return ContextLengthError(num_tokens, model.context_length, model.is_memory_bound)
 
-    def _check_ids(self, request: GenerateRequest, prompt: list[int]) -> None:
+    def _check_prompt(self, prompt: list[int]) -> None:
         """Find ids beyond the model's: MLX reads whatever lies there, without an error."""
+        if not prompt:
+            raise GenerationFailedError("The model's chat template gives an empty prompt.")
+        num_ids = self._model.num_logits
+        for token_id in (min(prompt), max(prompt)):
+            if not 0 <= token_id < num_ids:
+                raise UnknownTokenError(token_id, num_ids)
+
+    def _check_bias(self, request: GenerateRequest) -> None:
         num_ids = self._model.num_logits
         for token_id, _ in request.sampling.logit_bias:
             if not 0 <= token_id < num_ids:
                 raise LogitBiasError(token_id, num_ids)
-        if max(prompt) >= num_ids:
-            raise UnknownTokenError(max(prompt), num_ids)

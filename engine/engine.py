@@ -127,6 +127,7 @@ class ThreadedEngine:
         self._created_at = int(time.time())
         self._engine_id = secrets.token_hex(8)
         self._num_refused = 0
+        self._num_counting = 0
         self._step_s = 0.0
         self._core: EngineCore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,6 +196,23 @@ class ThreadedEngine:
             del self._streams[request.generation_id]
             self._commands.put(self._abort_command(request.generation_id))
 
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        """See `engine.types.Engine.count_tokens`; it takes a place in the queue while it counts.
+
+        Raises:
+            QueueFullError: where there is none.
+        """
+        if self._has_stopped:
+            raise EngineStoppedError(STOPPED)
+        self._check_room()
+        self._num_counting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._prompt_pool, self._admission.count, request
+            )
+        finally:
+            self._num_counting -= 1
+
     def abort(self, generation_id: str) -> bool:
         """See `engine.types.Engine.abort`."""
         stream = self._streams.get(generation_id)
@@ -215,7 +233,8 @@ class ThreadedEngine:
         return _Abort(generation_id, self._core.counters.steps)
 
     def _check_room(self) -> None:
-        if len(self._streams) >= self._settings.max_running + self._settings.max_waiting:
+        num_taken = len(self._streams) + self._num_counting
+        if num_taken >= self._settings.max_running + self._settings.max_waiting:
             self._num_refused += 1
             raise QueueFullError(self._settings.max_waiting)
 

@@ -96,7 +96,7 @@ class LogitBiasError(RequestError):
 
 
 class UnknownTokenError(RequestError):
-    """The tokenizer gave the prompt a token that the model does not have."""
+    """The prompt has a token that the model does not: a caller's, or one of its tokenizer's."""
 
     def __init__(self, token_id: int, vocab_size: int) -> None:
         Exception.__init__(self, token_id, vocab_size)

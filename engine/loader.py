@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class LoadedModel:
     """A model ready to run. `vocabulary[i]` is the bytes of token i, `special_ids` have no text.
 
     Token ids from `num_logits` on must never reach the model: it has no embedding for them.
+    `begin_id` is the token from which an empty prompt is continued, None where there is none.
     `cache_budget_bytes` is what KV caches may take, known once the weights are in memory;
     `is_memory_bound` says that it limits `context_length`.
     """
@@ -54,6 +55,7 @@ class LoadedModel:
     longest_token_bytes: int
     num_logits: int
     cache_cost: CacheCost
+    begin_id: int | None = None
     cache_budget_bytes: int = 0
     is_memory_bound: bool = False
 
@@ -123,6 +125,7 @@ def load_checked(
         longest_token_bytes=max(map(len, vocabulary)),
         num_logits=num_logits,
         cache_cost=measure_cache_cost(model),
+        begin_id=find_begin_id(tokenizer, config, stop_ids, num_logits),
     )
 
 
@@ -161,6 +164,22 @@ def read_stop_ids(config: Mapping[str, Any]) -> list[int]:
         if type(token_id) is not int or token_id < 0:
             raise ModelLoadError(f"eos_token_id of the model is no token id: {given!r}")
     return ids
+
+
+def find_begin_id(
+    tokenizer: PreTrainedTokenizerBase,
+    config: Mapping[str, Any],
+    stop_ids: Collection[int],
+    num_logits: int,
+) -> int | None:
+    """The token that begins a text; where the model has none, the one that ends the text before.
+
+    Tokenizers that put nothing in front of a text often name no such token, though the model's
+    configuration does.
+    """
+    named = (tokenizer.bos_token_id, find_setting(config, "bos_token_id"), tokenizer.eos_token_id)
+    candidates = (*named, *sorted(stop_ids))
+    return next((i for i in candidates if type(i) is int and 0 <= i < num_logits), None)
 
 
 def find_setting(config: Mapping[str, Any], key: str) -> Any:

@@ -26,6 +26,7 @@ from engine.types import SamplingParams
 
 # Below this the likeliest token has all the mass, and dividing by it would leave float32's range.
 GREEDY_BELOW = 1e-4
+LOWEST_LOGPROB = -9999.0  # OpenAI's own value for a token that is next to impossible
 SMALLEST = 1e-9  # stands for a `top_p` of 0, under which even the likeliest token would fall
 
 # A cut by rank looks at so many of the likeliest tokens, found by selection: sorting a vocabulary
@@ -305,12 +306,22 @@ def measure_logprobs(logits: mx.array, tokens: mx.array, num_top: int) -> Logpro
     """Log probabilities of sampled tokens, shape [rows], and of `num_top` others.
 
     They are those of the model itself: `logits`, [rows, vocabulary], are neither edited nor scaled.
+    All are finite and at most 0: what a model gives no chance, or no number, is LOWEST_LOGPROB.
     """
     logits = logits.astype(mx.float32)
     norm = mx.logsumexp(logits, axis=-1, keepdims=True)
     top_ids = find_likeliest(logits, max(num_top, 1))
+    # Where more are equally likely than are asked for, the greedy choice must be among them.
+    greedy = mx.argmax(logits, axis=-1, keepdims=True).astype(top_ids.dtype)
+    is_found = (top_ids == greedy).any(axis=-1, keepdims=True)
+    top_ids = mx.where(is_found, top_ids, mx.concatenate([greedy, top_ids[:, 1:]], axis=-1))
     return Logprobs(
-        (mx.take_along_axis(logits, tokens[:, None], axis=-1) - norm)[:, 0],
+        to_finite(mx.take_along_axis(logits, tokens[:, None], axis=-1) - norm)[:, 0],
         top_ids,
-        mx.take_along_axis(logits, top_ids, axis=-1) - norm,
+        to_finite(mx.take_along_axis(logits, top_ids, axis=-1) - norm),
     )
+
+
+def to_finite(logprobs: mx.array) -> mx.array:
+    """The same values, with LOWEST_LOGPROB in the place of lower ones and of what is no number."""
+    return mx.maximum(mx.nan_to_num(logprobs, nan=LOWEST_LOGPROB), LOWEST_LOGPROB)

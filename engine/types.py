@@ -2,18 +2,68 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+MediaKind = Literal["image", "video", "audio"]
+ToolMode = Literal["auto", "none", "required", "named"]
 FinishReason = Literal["stop", "length", "abort"]
 
 
 @dataclass(frozen=True, slots=True)
+class Media:
+    """A picture, a film or a sound in a turn: `source` is a URL, a data URI or base64 data.
+
+    `detail` is OpenAI's for pictures, and the format of a sound.
+    """
+
+    kind: MediaKind
+    source: str
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the assistant made; `arguments` is the text of a JSON object, if it was well."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of a conversation as the chat template sees it."""
+    """One turn of a conversation as the chat template sees it.
+
+    Only the user's turns have media, in their place among the texts; only the assistant's have
+    `reasoning` and `tool_calls`; only a tool's has the `call_id` of the call that it answers.
+    """
 
     role: Role
-    content: str
+    content: str | tuple[str | Media, ...]
+    reasoning: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """A function that the model may call; `parameters` is a JSON schema of an object."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    is_strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """The answer is to be JSON: of this schema, or any object where `schema` is None."""
+
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    description: str | None = None
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +93,10 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class GenerateRequest:
-    """One generation; `max_tokens` None means the rest of the model's context."""
+    """One generation; `max_tokens` None means the rest of the model's context.
+
+    It continues either `messages`, through the chat template, or `prompt` as it is.
+    """
 
     generation_id: str
     messages: tuple[ChatMessage, ...]
@@ -53,6 +106,15 @@ class GenerateRequest:
     """Texts, none empty, before which the output ends."""
     top_logprobs: int | None = None
     """How many alternatives to tell with each token's log probability; None tells neither."""
+    prompt: str | tuple[int, ...] | None = None
+    """A raw text, or token ids; an empty one starts from the token that begins a text."""
+    tools: tuple[FunctionTool, ...] = ()
+    """What the prompt shows: of a choice that narrows them, only the chosen ones."""
+    tool_choice: ToolMode = "auto"
+    """`named` means the one tool in `tools`."""
+    max_tool_calls: int | None = None
+    """Calls after which the answer ends; 1 where they may not be parallel."""
+    output_format: JsonFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +157,37 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """New text of the model's thinking, never empty; `num_tokens` as in `TextDelta`."""
+
+    text: str
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    """The model calls a declared tool. Calls come one after the other."""
+
+    name: str
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """New text of the arguments of the call that started last, never empty."""
+
+    arguments: str
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallFinished:
+    """The arguments of the call that started last are whole."""
+
+    num_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class GenerationFinished:
     """Last event; `output_tokens` counts every sampled token, an end-of-text token included."""
 
@@ -102,7 +195,15 @@ class GenerationFinished:
     output_tokens: int
 
 
-EngineEvent = GenerationStarted | TextDelta | GenerationFinished
+EngineEvent = (
+    GenerationStarted
+    | TextDelta
+    | ReasoningDelta
+    | ToolCallStarted
+    | ToolCallDelta
+    | ToolCallFinished
+    | GenerationFinished
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +217,12 @@ class ModelCard:
     default_sampling: SamplingParams
     default_max_tokens: int | None
     has_chat_template: bool
+    media: tuple[MediaKind, ...] = ()
+    """What it can look at or listen to beside text."""
+    takes_tools: bool = False
+    """Whether its chat template shows the model the tools of a request."""
+    can_constrain: bool = False
+    """Whether its output can be bound to a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +270,14 @@ class Engine(Protocol):
         Raises:
             EngineError: before the first batch where the request cannot run, after it where the
                 generation fails.
+        """
+        ...
+
+    async def count_tokens(self, request: GenerateRequest) -> int:
+        """The tokens of a request's prompt, as `GenerationStarted` would count them.
+
+        Raises:
+            EngineError: where the request cannot run for what its messages are.
         """
         ...
 

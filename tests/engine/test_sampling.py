@@ -8,7 +8,13 @@ import pytest
 
 from engine import sampling
 from engine.backend import mx, to_python
-from engine.sampling import BatchSampler, SampledRow, find_likeliest, measure_logprobs
+from engine.sampling import (
+    LOWEST_LOGPROB,
+    BatchSampler,
+    SampledRow,
+    find_likeliest,
+    measure_logprobs,
+)
 from engine.sequence import make_key
 from engine.types import SamplingParams
 
@@ -236,3 +242,31 @@ def test_log_probabilities_are_the_models_own() -> None:
     assert to_python(measured.sampled) == pytest.approx([expected[1], expected[3]], abs=1e-5)
     assert to_python(measured.top_ids) == [[0, 1], [4, 3]]
     assert to_python(measured.top_values[0]) == pytest.approx(expected[:2], abs=1e-5)
+
+
+@pytest.mark.parametrize("num_top", [1, 2, 5, 99])
+@pytest.mark.parametrize(
+    "logits", [[0.0] * 50, [1.0, 5.0, 5.0, 0.0, 5.0] * 10, LOGITS], ids=["all", "many", "none"]
+)
+def test_of_equally_likely_tokens_the_greedy_one_is_among_the_likeliest(
+    logits: list[float], num_top: int
+) -> None:
+    greedy = logits.index(max(logits))
+    measured = measure_logprobs(mx.array([logits]), mx.array([greedy], dtype=mx.uint32), num_top)
+    (ids,), (values,) = to_python(measured.top_ids), to_python(measured.top_values)
+    assert greedy in ids
+    assert len(set(ids)) == len(ids) == min(num_top, len(logits))
+    assert values == sorted(values, reverse=True)
+    assert values[0] == to_python(measured.sampled)[0]
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [[-np.inf, 1.0, 2.0], [np.nan, 1.0, 2.0], [np.inf, 0.0, 0.0], [3e38, -3e38, 0.0]],
+    ids=str,
+)
+def test_a_log_probability_is_a_number_whatever_a_model_gives(logits: list[float]) -> None:
+    for token_id in range(3):
+        measured = measure_logprobs(mx.array([logits]), mx.array([token_id], dtype=mx.uint32), 3)
+        values = [*to_python(measured.sampled), *to_python(measured.top_values)[0]]
+        assert all(LOWEST_LOGPROB <= value <= 0 for value in values)

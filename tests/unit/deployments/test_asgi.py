@@ -19,10 +19,13 @@ from deployments.asgi import (
     CatchAll,
     EventStreamReply,
     JsonReply,
+    RefuseUpgrades,
     RequestId,
+    RequireKey,
     choose_request_id,
     read_json_body,
 )
+from deployments.authentication import KeyRing
 from deployments.errors import (
     NotFoundError,
     PayloadTooLargeError,
@@ -316,6 +319,145 @@ async def test_an_exchange_that_broke_off_after_its_first_byte_is_not_answered_t
         await CatchAll(break_off)(make_scope(), make_receive(), send)
     assert sent == [{"type": "http.response.start", "status": 200, "headers": []}]
     assert "ValueError: the cause" in caplog.text
+
+
+# WebSockets
+
+KEY = "sk-alice-1234"
+REFUSED = {
+    "error": {
+        "message": (
+            "WebSockets are not served; send plain HTTP requests, with 'stream' for events."
+        ),
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "upgrade_not_supported",
+    }
+}
+
+
+def make_guarded_app(*keys: str, writes_header: bool = False) -> Starlette:
+    """One route, `GET /here`, behind everything that an exchange passes."""
+
+    async def here(_: Request) -> Response:
+        return Response("here")
+
+    route, health = Route("/here", here), Route("/health", here)
+    return Starlette(
+        routes=[route, health],
+        middleware=[
+            Middleware(RequestId, writes_header=writes_header),
+            Middleware(CatchAll),
+            Middleware(RequireKey, keys=KeyRing.of(keys), open_route=health),
+            Middleware(RefuseUpgrades),
+        ],
+        exception_handlers=ERROR_HANDLERS,
+    )
+
+
+def make_handshake(path: str = "/here", **headers: str) -> Scope:
+    """A WebSocket's handshake as a server that knows them hands it on."""
+    scope = {**make_scope(**headers), "type": "websocket", "path": path}
+    del scope["method"]
+    return {**scope, "extensions": {"websocket.http.response": {}}}
+
+
+def plain(scope: Scope) -> Scope:
+    """A GET in the place of a POST."""
+    return {**scope, "method": "GET"}
+
+
+async def shake_hands(app: ASGIApp, scope: Scope) -> list[Message]:
+    """What the app sends to a WebSocket's handshake."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("writes_header", [True, False])
+@pytest.mark.parametrize("path", ["/here", "/health", "/nowhere"])
+async def test_a_websocket_is_refused_in_json_wherever_it_is_asked_for(
+    path: str, writes_header: bool
+) -> None:
+    app = make_guarded_app(writes_header=writes_header)
+    start, body = await shake_hands(app, make_handshake(path, x_request_id="mine"))
+    assert (start["type"], start["status"]) == ("websocket.http.response.start", 426)
+    assert (body["type"], json.loads(body["body"])) == ("websocket.http.response.body", REFUSED)
+    assert dict(start["headers"]) == {
+        b"content-type": b"application/json",
+        b"content-length": str(len(body["body"])).encode(),
+        b"x-request-id": b"mine",
+    }
+
+
+@pytest.mark.parametrize("path", ["/here", "/health", "/nowhere"])
+async def test_a_websocket_without_a_key_is_told_nothing_else(path: str) -> None:
+    app = make_guarded_app(KEY)
+    for headers in ({}, {"authorization": "Bearer wrong"}):
+        start, body = await shake_hands(app, make_handshake(path, **headers))
+        assert start["status"] == 401
+        assert dict(start["headers"])[b"www-authenticate"] == b"Bearer"
+        assert json.loads(body["body"])["error"]["code"] == "invalid_api_key"
+    start, _ = await shake_hands(app, make_handshake(path, authorization=f"Bearer {KEY}"))
+    assert start["status"] == 426
+
+
+@pytest.mark.parametrize("keys", [(), (KEY,)])
+async def test_a_server_that_cannot_deny_a_handshake_in_words_closes_it(
+    keys: tuple[str, ...],
+) -> None:
+    scope = make_handshake()
+    del scope["extensions"]
+    sent = await shake_hands(make_guarded_app(*keys), scope)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+async def test_a_websocket_may_not_control_the_proxy_either() -> None:
+    scope = make_handshake(x_request_timeout_seconds="1")
+    start, _ = await shake_hands(make_guarded_app(), scope)
+    assert start["status"] == 400
+
+
+@pytest.mark.parametrize(
+    ("upgrade", "connection"),
+    [
+        ("websocket", "Upgrade"),
+        ("WebSocket", "keep-alive, upgrade"),
+        ("h2c , websocket", "upgrade"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/here", "/nowhere"])
+async def test_a_handshake_that_the_server_took_for_a_plain_request_is_refused_too(
+    path: str, upgrade: str, connection: str
+) -> None:
+    scope = plain(make_scope(upgrade=upgrade, connection=connection))
+    status, _, body = await call(make_guarded_app(), {**scope, "path": path})
+    assert (status, json.loads(body)) == (426, REFUSED)
+    status, _, body = await call(make_guarded_app(KEY), {**scope, "path": path})
+    assert (status, json.loads(body)["error"]["code"]) == (401, "invalid_api_key")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"upgrade": "websocket"},
+        {"connection": "upgrade"},
+        {"upgrade": "h2c", "connection": "upgrade, http2-settings"},
+        {"upgrade": "websocketish", "connection": "upgrade"},
+        {"upgrade": "websocket", "connection": "close"},
+    ],
+)
+async def test_what_is_no_handshake_is_answered(headers: dict[str, str]) -> None:
+    status, _, body = await call(make_guarded_app(), plain(make_scope(**headers)))
+    assert (status, body) == (200, b"here")
 
 
 async def test_json_is_sent_as_utf_8() -> None:

@@ -1,12 +1,15 @@
-"""What a call to all replicas comes to, when some of them die meanwhile."""
+"""What calls to replicas come to, when some of them die meanwhile or refuse."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from deployments.errors import UnavailableError
-from deployments.handles import ApplicationHandle
+from deployments.handles import ApplicationHandle, HandleEngineClient
+from engine.errors import EngineError, QueueFullError, UnknownTokenError
+from engine.types import ChatMessage, GenerateRequest, SamplingParams
 
 
 class Broadcasting:
@@ -43,3 +46,56 @@ async def test_a_replica_that_dies_does_not_speak_for_the_others(
 async def test_where_all_have_died_the_model_is_away() -> None:
     with pytest.raises(UnavailableError, match="The model is away"):
         await make_handle(ActorDiedError(), ActorDiedError()).call_all("stats")
+
+
+class Counting:
+    """A Serve handle whose replica counts the tokens of a request as `count` says."""
+
+    def __init__(self, count: Callable[[GenerateRequest], int]) -> None:
+        self._count = count
+
+    @property
+    def count_tokens(self) -> "Counting":
+        return self
+
+    async def remote(self, request: GenerateRequest) -> int:
+        return self._count(request)
+
+
+def make_client(count: Callable[[GenerateRequest], int]) -> HandleEngineClient:
+    client: Any = HandleEngineClient("app")
+    client._handle._handle = Counting(count)
+    made: HandleEngineClient = client
+    return made
+
+
+def raising(error: Exception) -> Callable[[GenerateRequest], int]:
+    def count(_: GenerateRequest) -> int:
+        raise error
+
+    return count
+
+
+ASKED = GenerateRequest("count_1", (ChatMessage("user", "Hi"),), SamplingParams())
+
+
+async def test_tokens_are_counted_by_a_replica_of_the_model() -> None:
+    client = make_client(lambda request: len(request.messages) * 7)
+    assert await client.count_tokens(ASKED) == 7
+
+
+@pytest.mark.parametrize("error", [QueueFullError(64), UnknownTokenError(9, 5)])
+async def test_what_a_replica_refuses_to_count_is_raised_as_it_was_there(
+    error: EngineError,
+) -> None:
+    task_error: Any = RayTaskError
+    told = task_error("count_tokens", "its trace", error).as_instanceof_cause()
+    client = make_client(raising(told))
+    with pytest.raises(type(error)) as caught:
+        await client.count_tokens(ASKED)
+    assert caught.value.args == error.args
+
+
+async def test_where_no_replica_counts_the_model_is_away() -> None:
+    with pytest.raises(UnavailableError, match="The model is away"):
+        await make_client(raising(ActorDiedError())).count_tokens(ASKED)
