@@ -7,6 +7,8 @@ from configs.errors import SettingsError
 from configs.settings import ApiSettings, StoreSettings
 
 KEYS_VARIABLE = "ANTIPHON_API_KEYS"
+ALIAS_VARIABLE = "MLXCEL_REASONING_ALIAS_FIELD"
+ALIASES = ("reasoning", "none")  # the values of `ApiSettings.reasoning_alias_field`
 
 STORE_VARIABLES: Mapping[str, str] = {
     "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES": "responses_store_max_entries",
@@ -29,6 +31,21 @@ def override_store_settings(
         if variable in environment
     }
     return settings.model_copy(update=values)
+
+
+def override_api_settings(settings: ApiSettings, environment: Mapping[str, str]) -> ApiSettings:
+    """The settings with the value of the variable, where it is set.
+
+    Raises:
+        SettingsError: where it is no word that the setting takes.
+    """
+    if ALIAS_VARIABLE not in environment:
+        return settings
+    text = environment[ALIAS_VARIABLE]
+    if text not in ALIASES:
+        words = " or ".join(map(repr, ALIASES))
+        raise SettingsError(f"environment variable {ALIAS_VARIABLE}: {text!r} is not {words}")
+    return settings.model_copy(update={"reasoning_alias_field": text})
 
 
 def load_api_keys(settings: ApiSettings, environment: Mapping[str, str]) -> tuple[str, ...]:

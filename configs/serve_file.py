@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from configs.api_keys import check_reach, is_loopback
-from configs.environment import load_api_keys, override_store_settings
+from configs.environment import load_api_keys, override_api_settings, override_store_settings
 from configs.errors import SettingsError
 from configs.paths import find_file
 from configs.settings import ApiSettings, ModelSettings, StoreSettings
@@ -91,7 +91,7 @@ def load_serve_file(path: Path, environment: Mapping[str, str]) -> ServeFile:
     models = read_applications(outline, MODEL_APP, ModelSettings)
     stores = read_applications(outline, STORE_APP, StoreSettings)
     api_entry = find_api(outline)
-    api = to_settings(ApiSettings, api_entry)
+    api = override_api_settings(to_settings(ApiSettings, api_entry), environment)
     keys = load_api_keys(api, environment)
     check_reach(outline.http_options.host, bool(keys), api.allow_without_key)
     check_models(models)

@@ -136,6 +136,12 @@ class ApiSettings(Settings):
     """Longest body of a request, in bytes; a longer one gets a 413."""
     replica_wait_s: float = Field(default=60.0, gt=0)
     """Seconds that a request waits for a model that is starting before it gets a 503."""
+    heartbeat_s: float = Field(default=15.0, ge=0.01)
+    """Seconds of silence in a stream after which a sign of life is sent."""
+    unsupported_tools: Literal["reject", "ignore"] = "reject"
+    """What is done with tools that are no functions: a 400, or the request without them."""
+    reasoning_alias_field: Literal["reasoning", "none"] = "reasoning"
+    """The second name of `reasoning_content` in Chat Completions, or none."""
     api_keys_file: Path | None = Field(default=None, strict=False)
     """A file of API keys, one a line, read when the server starts; found as `chat_template` is.
 

@@ -10,14 +10,18 @@ from ray.serve.context import _get_global_client
 from starlette.applications import Starlette
 
 from configs.api_keys import check_reach
-from configs.environment import load_api_keys
+from configs.environment import load_api_keys, override_api_settings
 from configs.settings import ApiSettings
 from deployments.authentication import KeyRing
+from deployments.bodies import Limits
+from deployments.chat_routes import ChatRoutes
 from deployments.handles import HandleEngineClient, HandleStoreClient
 from deployments.ingress import Ingress, make_app
 from deployments.logs import join_serve_logs
+from deployments.service.completions import CompletionsService
+from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
-from deployments.service.responses import Ports, ResponsesService
+from deployments.service.responses import ResponsesService
 
 
 class ApiDeployment:
@@ -30,14 +34,19 @@ class ApiDeployment:
 
     def __serve_build_asgi_app__(self) -> Starlette:
         models = ModelDirectory({name: HandleEngineClient(name) for name in self._settings.models})
-        ports = Ports(
+        generations = Generations(
             models=models,
-            store=HandleStoreClient(self._settings.store, make_id("ingress")),
             clock=time.time,
             make_id=make_id,
             replica_wait_s=self._settings.replica_wait_s,
+            heartbeat_s=self._settings.heartbeat_s,
         )
-        ingress = Ingress(ResponsesService(ports), models, self._settings.max_body_bytes)
+        store = HandleStoreClient(self._settings.store, make_id("ingress"))
+        limits = Limits(self._settings.max_body_bytes, self._settings.unsupported_tools == "ignore")
+        alias = self._settings.reasoning_alias_field
+        completions = CompletionsService(generations)
+        chat = ChatRoutes(completions, limits, None if alias == "none" else alias)
+        ingress = Ingress(ResponsesService(generations, store), chat, models, limits)
         return make_app(ingress, self._keys, is_behind_proxy=True)
 
 
@@ -58,8 +67,10 @@ def build(args: ApiSettings) -> serve.Application:
     """The application.
 
     Raises:
-        SettingsError: where an API key cannot be read or used, or the network needs none.
+        SettingsError: where an API key cannot be read or used, where the network needs none, and
+            where a variable has a wrong value.
     """
+    args = override_api_settings(args, os.environ)
     # Read here, once: all replicas have the same keys, also one that starts on another machine or
     # after the file has changed. What is sent to them are digests.
     keys = load_api_keys(args, os.environ)

@@ -1,9 +1,10 @@
 """The HTTP routes of the OpenAI surface: parse, call one use case, write."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -16,46 +17,59 @@ from deployments.asgi import (
     CatchAll,
     EventStreamReply,
     JsonReply,
+    RefuseUpgrades,
     RequestId,
     RequireKey,
-    read_json_body,
 )
 from deployments.authentication import KeyRing
+from deployments.bodies import Limits, read_body, to_ignored_header
+from deployments.chat_routes import ChatRoutes
+from deployments.errors import InvalidRequestError
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import ResponsesService, RunningResponse
+from deployments.translate.request import list_powerless
+from deployments.wire.base import check_served
 from deployments.wire.metrics import CONTENT_TYPE, ModelMetrics, write_metrics
 from deployments.wire.models import to_model, to_model_list
-from deployments.wire.parse import parse_json_object, parse_model
+from deployments.wire.parse import parse_model
 from deployments.wire.responses import ResponseEventWriter, to_body
-from deployments.wire.responses_request import CreateResponse, check_served, list_ignored
+from deployments.wire.responses_request import (
+    NOT_SERVED,
+    OTHER_NAMES,
+    CreateResponse,
+    list_ignored,
+)
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-IGNORED = "x-antiphon-ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class Ingress:
-    """The routes over their use cases. `max_body_bytes` bounds what is read of a request."""
+    """The routes over their use cases."""
 
     responses: ResponsesService
+    chat: ChatRoutes
     models: ModelDirectory
-    max_body_bytes: int
+    limits: Limits
 
     async def create_response(self, request: Request) -> Response:
-        body = parse_json_object(await read_json_body(request, self.max_body_bytes))
-        wanted = parse_model(CreateResponse, body)
-        check_served(body)
-        ignored = list_ignored(body)
-        headers = {IGNORED: ", ".join(ignored)} if ignored else {}
+        body, ignored = await read_body(request, self.limits)
+        wanted = parse_create_response(body)
+        running = await self.responses.open(wanted, request.state.owner)
+        ignored += [*list_ignored(body), *list_powerless(wanted.tools, running.card)]
+        headers = to_ignored_header(ignored)
         if wanted.stream:
-            running = await self.responses.open(wanted, request.state.owner)
             close = partial(self.responses.close, running)
             return EventStreamReply(self._write_events(running), headers, close)
-        stored = await self.responses.create(wanted, request.state.owner)
-        return JsonReply(to_body(stored), headers=headers)
+        return JsonReply(to_body(await self.responses.finish(running)), headers=headers)
+
+    async def count_input(self, request: Request) -> Response:
+        body, _ = await read_body(request, self.limits)
+        num_tokens = await self.responses.count_input(parse_create_response(body))
+        return JsonReply({"object": "response.input_tokens", "input_tokens": num_tokens})
 
     async def retrieve_response(self, request: Request) -> Response:
+        check_not_streamed(request.query_params)
         response_id = request.path_params["response_id"]
         return JsonReply(to_body(await self.responses.retrieve(response_id, request.state.owner)))
 
@@ -105,6 +119,31 @@ class Ingress:
                 yield writer.write(event)
 
 
+def parse_create_response(body: dict[str, Any]) -> CreateResponse:
+    """The body of a request for a response.
+
+    Raises:
+        InvalidRequestError: with the place of its first fault.
+    """
+    wanted = parse_model(CreateResponse, body)
+    check_served(body, OTHER_NAMES, NOT_SERVED)
+    return wanted
+
+
+def check_not_streamed(query: Mapping[str, str]) -> None:
+    """A response that was not made in the background cannot be streamed again.
+
+    Raises:
+        InvalidRequestError: where that is asked.
+    """
+    if query.get("stream", "false").lower() not in ("false", "0", ""):
+        raise InvalidRequestError(
+            "Only a response made in the background can be streamed again.",
+            "stream",
+            "unsupported_value",
+        )
+
+
 def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     """One endpoint for all methods of a path, so that a 405 names them all."""
 
@@ -122,11 +161,14 @@ def make_app(ingress: Ingress, keys: KeyRing, is_behind_proxy: bool) -> Starlett
     """
     served: dict[str, dict[str, Endpoint]] = {
         "/responses": {"POST": ingress.create_response},
+        "/responses/input_tokens": {"POST": ingress.count_input},
         "/responses/{response_id}": {
             "GET": ingress.retrieve_response,
             "DELETE": ingress.delete_response,
         },
         "/responses/{response_id}/cancel": {"POST": ingress.cancel_response},
+        "/chat/completions": {"POST": ingress.chat.create_chat_completion},
+        "/completions": {"POST": ingress.chat.create_completion},
         "/models": {"GET": ingress.list_models},
         "/models/{model:path}": {"GET": ingress.retrieve_model},
     }
@@ -142,6 +184,7 @@ def make_app(ingress: Ingress, keys: KeyRing, is_behind_proxy: bool) -> Starlett
             Middleware(RequestId, writes_header=not is_behind_proxy),
             Middleware(CatchAll),
             Middleware(RequireKey, keys=keys, open_route=health),
+            Middleware(RefuseUpgrades),
         ],
         exception_handlers=ERROR_HANDLERS,
     )

@@ -1,20 +1,34 @@
 """Server-sent events as bytes: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
 
-import json
 from typing import Any
 
+import pydantic_core
+
 DONE = b"data: [DONE]\n\n"
+COMMENT = b": still here\n\n"  # a sign of life that no client takes for an event
+
+
+def encode_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8, without escapes that a JSON string does not need.
+
+    NaN and the infinities, which are no JSON, become null: a stream must not break in its middle.
+
+    Raises:
+        ValueError: for what is no JSON at all, and for lone surrogates, which no UTF-8 can hold.
+    """
+    return pydantic_core.to_json(value, inf_nan_mode="null")
 
 
 def to_json(value: Any) -> str:
-    """Compact JSON in UTF-8, without escapes that a JSON string does not need.
-
-    Raises:
-        ValueError: for NaN and the infinities, which are no JSON.
-    """
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """As `encode_json`, as text."""
+    return encode_json(value).decode()
 
 
 def encode_event(name: str, data: Any) -> bytes:
     """One event of a stream, `data` as one line of JSON (which never holds a raw line end)."""
-    return f"event: {name}\ndata: {to_json(data)}\n\n".encode()
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), encode_json(data))
+
+
+def encode_data(data: Any) -> bytes:
+    """One event without a name, as Chat Completions has them."""
+    return b"data: %b\n\n" % encode_json(data)

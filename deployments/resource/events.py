@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from deployments.resource.response import OutputItem, OutputText, Response
+from deployments.resource.response import ContentPart, OutputItem, Response
+from engine.types import SampledLogprob
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class ResponseCreated:
 
 @dataclass(frozen=True, slots=True)
 class ResponseInProgress:
-    """The response as it stands."""
+    """The response as it stands: once after its creation, and again after a long silence."""
 
     response: Response
 
@@ -34,12 +35,34 @@ class PartAdded:
     item_id: str
     output_index: int
     content_index: int
-    part: OutputText
+    part: ContentPart
 
 
 @dataclass(frozen=True, slots=True)
 class OutputTextDelta:
-    """New text of a part, never empty."""
+    """New text of a message's part, never empty."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    delta: str
+    logprobs: tuple[SampledLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTextDone:
+    """The whole text of a message's part."""
+
+    item_id: str
+    output_index: int
+    content_index: int
+    text: str
+    logprobs: tuple[SampledLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningTextDelta:
+    """New text of a reasoning item's part, never empty."""
 
     item_id: str
     output_index: int
@@ -48,13 +71,32 @@ class OutputTextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputTextDone:
-    """The whole text of a part."""
+class ReasoningTextDone:
+    """The whole text of a reasoning item's part."""
 
     item_id: str
     output_index: int
     content_index: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """New text of a call's arguments, never empty."""
+
+    item_id: str
+    output_index: int
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDone:
+    """The whole arguments of a call."""
+
+    item_id: str
+    output_index: int
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +106,7 @@ class PartDone:
     item_id: str
     output_index: int
     content_index: int
-    part: OutputText
+    part: ContentPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +131,10 @@ StreamEvent = (
     | PartAdded
     | OutputTextDelta
     | OutputTextDone
+    | ReasoningTextDelta
+    | ReasoningTextDone
+    | ArgumentsDelta
+    | ArgumentsDone
     | PartDone
     | ItemDone
     | ResponseEnded

@@ -3,8 +3,12 @@
 The stream, the final object and the stored record are all made of these values.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from engine.types import SampledLogprob
 
 ResponseStatus = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
@@ -12,9 +16,23 @@ ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 @dataclass(frozen=True, slots=True)
 class OutputText:
-    """A content part of an assistant's message."""
+    """A content part of an assistant's message.
+
+    `logprobs` has one element a token whose text stands here, where they were asked for.
+    """
 
     text: str
+    logprobs: tuple[SampledLogprob, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningText:
+    """The content part of a reasoning item."""
+
+    text: str
+
+
+ContentPart = OutputText | ReasoningText
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +42,35 @@ class MessageItem:
     item_id: str
     status: ItemStatus
     content: tuple[OutputText, ...]
+    kind: Literal["message"] = "message"
 
 
-OutputItem = MessageItem
+@dataclass(frozen=True, slots=True)
+class ReasoningItem:
+    """What the model thought before it went on."""
+
+    item_id: str
+    status: ItemStatus
+    content: tuple[ReasoningText, ...]
+    kind: Literal["reasoning"] = "reasoning"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCallItem:
+    """A call that the caller is asked to make; `arguments` is the text of a JSON object.
+
+    It may be less where the status is not `completed`.
+    """
+
+    item_id: str
+    status: ItemStatus
+    call_id: str
+    name: str
+    arguments: str
+    kind: Literal["function_call"] = "function_call"
+
+
+OutputItem = Annotated[MessageItem | ReasoningItem | FunctionCallItem, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +106,19 @@ class Response:
     failure: ResponseFailure | None = None
     incomplete_reason: Literal["max_output_tokens"] | None = None
 
+    @property
+    def output_text(self) -> str:
+        """The texts of all messages."""
+        messages = (item for item in self.output if item.kind == "message")
+        return "".join(part.text for message in messages for part in message.content)
+
 
 @dataclass(frozen=True, slots=True)
 class RequestEcho:
-    """What a response repeats of its request: what was sent, or the default in force."""
+    """What a response repeats of its request: what was sent, or the default in force.
+
+    `tools`, `tool_choice`, `text_format` and `reasoning` are JSON in the contract's flat shape.
+    """
 
     temperature: float
     top_p: float
@@ -81,7 +134,10 @@ class RequestEcho:
     reasoning: dict[str, Any] | None = None
     safety_identifier: str | None = None
     service_tier: str = "default"
-    tool_choice: str = "auto"
+    text_format: dict[str, Any] = field(default_factory=lambda: {"type": "text"})
+    tool_choice: str | dict[str, Any] = "auto"
+    tools: tuple[dict[str, Any], ...] = ()
+    top_logprobs: int = 0
     user: str | None = None
     verbosity: str | None = None
 

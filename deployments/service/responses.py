@@ -1,29 +1,21 @@
-"""The use cases of the Responses API: create, stream, retrieve, delete, cancel."""
+"""The use cases of the Responses API: create, stream, count, retrieve, delete, cancel."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from deployments.errors import (
-    InternalError,
-    NotFoundError,
-    ServiceError,
-    UnavailableError,
-    to_service_error,
-)
+from deployments.errors import NotFoundError, ServiceError, UnavailableError
 from deployments.resource.codec import decode_stored, encode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
 from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
-from deployments.router import Route
-from deployments.service.models import ModelDirectory
+from deployments.service.generation import Generation, Generations, to_error
 from deployments.translate.request import to_echo, to_generate_request
-from deployments.translate.stream import ResponseStream
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
-from engine.types import EngineEvent
+from engine.types import GenerateRequest, ModelCard
 from stores.errors import StoreError
 from stores.types import ResponseRecord
 
@@ -67,34 +59,30 @@ class ResponseStoreClient(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
-    """The outside that the use cases depend on. `clock` gives seconds since the Unix epoch."""
-
-    models: ModelDirectory
-    store: ResponseStoreClient
-    clock: Callable[[], float]
-    make_id: Callable[[str], str]
-    replica_wait_s: float
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunningResponse:
-    """A response whose generation has a place in an engine: nothing can refuse it any more."""
+    """A response that the store knows of and that an engine generates.
+
+    `is_over` says that the store is told of its end, or was.
+    """
 
     owner: str
     is_kept: bool
     echo: RequestEcho
-    machine: ResponseStream
-    first: tuple[EngineEvent, ...]
-    rest: AsyncGenerator[tuple[EngineEvent, ...], None]
+    generation: Generation
+    is_over: bool = False
+
+    @property
+    def card(self) -> ModelCard:
+        return self.generation.card
 
 
 class ResponsesService:
     """One method a use case. `owner` says whose response it is."""
 
-    def __init__(self, ports: Ports) -> None:
-        self._ports = ports
+    def __init__(self, generations: Generations, store: ResponseStoreClient) -> None:
+        self._generations = generations
+        self._store = store
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def open(self, request: CreateResponse, owner: str) -> RunningResponse:
@@ -103,12 +91,12 @@ class ResponsesService:
         Raises:
             ServiceError: where it cannot start.
         """
-        route = await self._ports.models.find(request.model)
-        response_id = self._ports.make_id("resp")
-        generate_request = to_generate_request(request, route.card, response_id)
-        rest = route.client.generate(generate_request)
-        first = await self._first(rest)
-        beginning = self._own(self._begin(request, owner, route, response_id, first, rest))
+
+        def make_request(card: ModelCard, response_id: str) -> GenerateRequest:
+            return to_generate_request(request, card, response_id)
+
+        generation = await self._generations.start(request.model, "resp", make_request)
+        beginning = self._own(self._begin(request, owner, generation))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
@@ -116,41 +104,31 @@ class ResponsesService:
             raise
 
     async def _begin(
-        self,
-        request: CreateResponse,
-        owner: str,
-        route: Route,
-        response_id: str,
-        first: tuple[EngineEvent, ...],
-        rest: AsyncGenerator[tuple[EngineEvent, ...], None],
+        self, request: CreateResponse, owner: str, generation: Generation
     ) -> RunningResponse:
-        machine = ResponseStream(
-            response_id, request.model, self._now(), lambda: self._ports.make_id("msg")
-        )
         is_wanted = request.store is not False
-        echo = to_echo(request, route.card, is_wanted)
-        record = to_record(StoredResponse(machine.response(), echo), owner)
+        echo = to_echo(request, generation.card, is_wanted)
+        record = to_record(StoredResponse(generation.machine.response(), echo), owner)
         try:
-            is_kept = await self._ports.store.begin(record, request.model, is_wanted)
+            is_kept = await self._store.begin(record, request.model, is_wanted)
         except BaseException:
-            await rest.aclose()
+            await generation.rest.close()
             raise
         if is_kept != is_wanted:
-            echo = to_echo(request, route.card, is_kept)
-        return RunningResponse(owner, is_kept, echo, machine, first, rest)
+            echo = to_echo(request, generation.card, is_kept)
+        return RunningResponse(owner, is_kept, echo, generation)
 
     async def _undo(self, beginning: "asyncio.Task[RunningResponse]") -> None:
         """Close a response whose client left while the store was told of it."""
         with suppress(ServiceError, StoreError):
             await self.close(await beginning)
 
-    async def create(self, request: CreateResponse, owner: str) -> StoredResponse:
+    async def finish(self, running: RunningResponse) -> StoredResponse:
         """Run a response to its end.
 
         Raises:
-            ServiceError: where it cannot start, or fails.
+            ServiceError: where it fails.
         """
-        running = await self.open(request, owner)
         async with aclosing(self.stream(running)) as events:
             async for event in events:
                 if isinstance(event, ResponseEnded):
@@ -165,12 +143,13 @@ class ResponsesService:
         Closing the generator, or cancelling the task that reads it, cancels the response.
         """
         try:
-            for event in running.machine.start():
+            for event in running.generation.machine.start():
                 yield event
-            async with aclosing(self._drive(running)) as events:
+            async with aclosing(self._generations.run(running.generation)) as events:
                 async for event in events:
                     if isinstance(event, ResponseEnded):
-                        event = await asyncio.shield(self._own(self._finish(running, event)))
+                        running.is_over = True
+                        event = await asyncio.shield(self._own(self._keep(running, event)))
                     yield event
         finally:
             await self.close(running)
@@ -178,12 +157,27 @@ class ResponsesService:
     async def close(self, running: RunningResponse) -> None:
         """Let go of a response, whether or not its stream was ever read; again, it does nothing.
 
-        One that has not ended is cancelled.
+        One that has not ended is cancelled; one whose end was not read is kept as it ended.
         """
-        if not running.machine.has_ended:
-            running.machine.cancel()
-            self._own(self._finish(running, ResponseEnded(running.machine.response())))
-        await running.rest.aclose()
+        machine = running.generation.machine
+        if not running.is_over:
+            running.is_over = True
+            if not machine.has_ended:
+                machine.cancel()
+            self._own(self._keep(running, ResponseEnded(machine.response())))
+        await running.generation.rest.close()
+
+    async def count_input(self, request: CreateResponse) -> int:
+        """The tokens of a request's input, as its response's usage would count them.
+
+        Raises:
+            ServiceError: where they cannot be counted.
+        """
+
+        def make_request(card: ModelCard, response_id: str) -> GenerateRequest:
+            return to_generate_request(request, card, response_id)
+
+        return await self._generations.count_tokens(request.model, make_request)
 
     async def retrieve(self, response_id: str, owner: str) -> StoredResponse:
         """A stored response, also while it runs.
@@ -191,7 +185,7 @@ class ResponsesService:
         Raises:
             NotFoundError: where this owner has none.
         """
-        record = await self._ports.store.get(response_id, owner)
+        record = await self._store.get(response_id, owner)
         if record is None:
             raise self._unknown(response_id)
         return decode_stored(record.body)
@@ -202,8 +196,8 @@ class ResponsesService:
         Raises:
             NotFoundError: where this owner has none.
         """
-        model = await self._ports.store.watch(response_id, owner)
-        if not await self._ports.store.delete(response_id, owner):
+        model = await self._store.watch(response_id, owner)
+        if not await self._store.delete(response_id, owner):
             raise self._unknown(response_id)
         if model is not None:
             with suppress(ServiceError, EngineError):  # a model that is away generates nothing
@@ -215,46 +209,14 @@ class ResponsesService:
         Raises:
             NotFoundError: where this owner has none.
         """
-        model = await self._ports.store.watch(response_id, owner)
+        model = await self._store.watch(response_id, owner)
         if model is None:
             return await self.retrieve(response_id, owner)
         await self._abort(model, response_id)
-        record = await self._ports.store.wait_finished(response_id, owner, CANCEL_S)
+        record = await self._store.wait_finished(response_id, owner, CANCEL_S)
         if record is None:
             raise UnavailableError("The response did not stop in time.", None, "cancel_timeout")
         return decode_stored(record.body)
-
-    async def _first(
-        self, events: AsyncGenerator[tuple[EngineEvent, ...], None]
-    ) -> tuple[EngineEvent, ...]:
-        """The first events of a generation, or the reason why there are none."""
-        try:
-            async with asyncio.timeout(self._ports.replica_wait_s):
-                return await anext(events)
-        except TimeoutError:
-            raise UnavailableError("The model is not ready; try again soon.") from None
-        except EngineError as error:
-            raise to_service_error(error) from error
-
-    async def _drive(self, running: RunningResponse) -> AsyncGenerator[StreamEvent, None]:
-        """Engine events through the state machine, to its end: any error is a failed response."""
-        machine = running.machine
-        try:
-            for engine_event in running.first:
-                for event in machine.feed(engine_event, self._now()):
-                    yield event
-            async for batch in running.rest:
-                for engine_event in batch:
-                    for event in machine.feed(engine_event, self._now()):
-                        yield event
-            if not machine.has_ended:
-                raise RuntimeError("the engine's events stopped before the last one")
-        except Exception as error:
-            logger.exception("response %s failed", machine.response().response_id)
-            if not machine.has_ended:
-                told = to_service_error(error)
-                for event in machine.fail(told.message, isinstance(told, UnavailableError)):
-                    yield event
 
     def _own(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
         """Work in a task of its own, which outlives a caller that is cancelled."""
@@ -263,11 +225,11 @@ class ResponsesService:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _finish(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:
+    async def _keep(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:
         """Store a response that has ended; one that was to be stored and cannot be has failed."""
         stored = StoredResponse(ended.response, running.echo)
         try:
-            await self._ports.store.finish(to_record(stored, running.owner), running.is_kept)
+            await self._store.finish(to_record(stored, running.owner), running.is_kept)
         except Exception:
             logger.exception("response %s is not stored", ended.response.response_id)
             if running.is_kept:
@@ -275,23 +237,13 @@ class ResponsesService:
         return ended
 
     async def _abort(self, model: str, response_id: str) -> None:
-        route = await self._ports.models.find(model)
+        route = await self._generations.models.find(model)
         await route.client.abort(response_id)
-
-    def _now(self) -> int:
-        return int(self._ports.clock())
 
     def _unknown(self, response_id: str) -> NotFoundError:
         return NotFoundError(
             f"Response with id '{response_id}' not found.", "response_id", "not_found"
         )
-
-
-def to_error(failure: ResponseFailure) -> ServiceError:
-    """What a caller who does not stream is told of a response that failed."""
-    if failure.is_temporary:
-        return UnavailableError(failure.message)
-    return InternalError(failure.message, None, failure.code)
 
 
 def to_record(stored: StoredResponse, owner: str) -> ResponseRecord:

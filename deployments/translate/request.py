@@ -1,11 +1,23 @@
 """A Responses request to the engine's request, and to what the response repeats of it."""
 
-from dataclasses import replace
+from typing import Any
 
-from deployments.errors import InvalidRequestError
 from deployments.resource.response import RequestEcho
-from deployments.wire.responses_request import CreateResponse, InputMessage
-from engine.types import ChatMessage, GenerateRequest, ModelCard, SamplingParams
+from deployments.translate.conversation import Conversation, check_says_something
+from deployments.translate.items import add_item
+from deployments.translate.media import check_media
+from deployments.translate.sampling import to_sampling, to_stop
+from deployments.translate.tools import (
+    ToolUse,
+    check_capabilities,
+    to_output_format,
+    to_tool_use,
+)
+from deployments.wire.responses_request import CreateResponse
+from deployments.wire.tools import AllowedTools, FunctionChoice, FunctionToolField, JsonSchemaFormat
+from engine.types import ChatMessage, GenerateRequest, JsonFormat, ModelCard
+
+UNNAMED_FORMAT = "response"  # the contract's responses must name the form of their text
 
 
 def to_generate_request(
@@ -14,73 +26,62 @@ def to_generate_request(
     """What the engine is asked.
 
     Raises:
-        InvalidRequestError: where nothing is left to answer (RA's effective-input check).
+        InvalidRequestError: where nothing is left to answer (RA's effective-input check), and
+            where the request wants what it rules out itself or what the model cannot do.
     """
-    messages = to_chat_messages(request)
-    if all(not message.content.strip() for message in messages):
-        raise InvalidRequestError(
-            "The request has no effective input: give 'input' or 'instructions' some text.",
-            "input",
-            "missing_required_parameter",
-        )
+    messages = to_messages(request, card)
+    use, output_format = to_use_and_format(request, card)
     return GenerateRequest(
         generation_id=generation_id,
         messages=messages,
         sampling=to_sampling(request, card),
         max_tokens=to_max_tokens(request, card),
         stop=to_stop(request),
+        top_logprobs=request.num_logprobs,
+        tools=use.tools,
+        tool_choice=use.mode,
+        max_tool_calls=use.max_calls,
+        output_format=output_format,
     )
 
 
-def to_chat_messages(request: CreateResponse) -> tuple[ChatMessage, ...]:
-    """Instructions as a leading system message, then the input."""
-    leading = [ChatMessage("system", request.instructions)] if request.instructions else []
-    match request.input:
-        case None:
-            return tuple(leading)
-        case str(text):
-            return (*leading, ChatMessage("user", text))
-        case items:
-            return (*leading, *(to_chat_message(item) for item in items))
+def to_messages(request: CreateResponse, card: ModelCard) -> tuple[ChatMessage, ...]:
+    """Instructions as a leading system message, then the input.
+
+    Raises:
+        InvalidRequestError: where there is nothing to answer, or a medium that the model cannot
+            take.
+    """
+    conversation = Conversation()
+    if request.instructions:
+        conversation.add_turn("system", [request.instructions])
+    if isinstance(request.input, str):
+        conversation.add_turn("user", [request.input])
+    elif request.input is not None:
+        for index, item in enumerate(request.input):
+            add_item(conversation, item, f"input[{index}]")
+    check_media(conversation.media, card)
+    check_says_something(conversation.messages, "input", "instructions")
+    return conversation.messages
 
 
-def to_chat_message(item: InputMessage) -> ChatMessage:
-    """One message; its text parts are joined with newlines, and `developer` is `system` (RA)."""
-    role = "system" if item.role == "developer" else item.role
-    if isinstance(item.content, str):
-        return ChatMessage(role, item.content)
-    return ChatMessage(role, "\n".join(part.text for part in item.content))
-
-
-def to_sampling(request: CreateResponse, card: ModelCard) -> SamplingParams:
-    """What the request says, the model's own settings where it says nothing."""
-    names = (
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "presence_penalty",
-        "frequency_penalty",
-        "repetition_penalty",
-        "seed",
+def to_use_and_format(
+    request: CreateResponse, card: ModelCard
+) -> tuple[ToolUse, JsonFormat | None]:
+    use = to_tool_use(
+        request.tools, request.tool_choice, request.parallel_tool_calls, request.max_tool_calls
     )
-    sent = {name: value for name in names if (value := getattr(request, name)) is not None}
-    bias = tuple((int(key), value) for key, value in (request.logit_bias or {}).items())
-    return replace(card.default_sampling, logit_bias=bias, **sent)
-
-
-def to_stop(request: CreateResponse) -> tuple[str, ...]:
-    match request.stop:
-        case None:
-            return ()
-        case str(text):
-            return (text,)
-        case texts:
-            return tuple(texts)
+    output_format = to_output_format(request.text.format if request.text else None)
+    return check_capabilities(use, output_format, card, "text.format"), output_format
 
 
 def to_max_tokens(request: CreateResponse, card: ModelCard) -> int | None:
     return request.max_output_tokens or card.default_max_tokens
+
+
+def list_powerless(tools: list[FunctionToolField] | None, card: ModelCard) -> list[str]:
+    """The fields that have no effect because of what this model is, whatever the route."""
+    return ["tools"] if tools and not card.takes_tools else []
 
 
 def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> RequestEcho:
@@ -100,7 +101,10 @@ def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> Reques
         reasoning=to_reasoning_echo(request),
         safety_identifier=request.safety_identifier,
         service_tier=request.service_tier or "default",
-        tool_choice=request.tool_choice or "auto",
+        text_format=to_format_echo(request),
+        tool_choice=to_choice_echo(request),
+        tools=tuple(to_tool_echo(tool) for tool in request.tools or ()),
+        top_logprobs=request.top_logprobs or 0,
         user=request.user,
         verbosity=request.text.verbosity if request.text else None,
     )
@@ -110,3 +114,43 @@ def to_reasoning_echo(request: CreateResponse) -> dict[str, str | None] | None:
     if request.reasoning is None:
         return None
     return {"effort": request.reasoning.effort, "summary": request.reasoning.summary}
+
+
+def to_tool_echo(tool: FunctionToolField) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": tool.strict is True,
+    }
+
+
+def to_choice_echo(request: CreateResponse) -> str | dict[str, Any]:
+    match request.tool_choice:
+        case None:
+            return "auto"
+        case str(word):
+            return word
+        case FunctionChoice(name=name):
+            return {"type": "function", "name": name}
+        case AllowedTools(mode=mode, tools=tools):
+            chosen = [{"type": "function", "name": each.name} for each in tools]
+            return {"type": "allowed_tools", "mode": mode or "auto", "tools": chosen}
+
+
+def to_format_echo(request: CreateResponse) -> dict[str, Any]:
+    answer = request.text.format if request.text else None
+    match answer:
+        case None:
+            return {"type": "text"}
+        case JsonSchemaFormat():
+            return {
+                "type": "json_schema",
+                "name": answer.name or UNNAMED_FORMAT,
+                "description": answer.description,
+                "schema": answer.schema_,
+                "strict": answer.strict is True,
+            }
+        case _:
+            return {"type": answer.type}

@@ -3,26 +3,36 @@
 from typing import Any, assert_never
 
 from deployments.resource.events import (
+    ArgumentsDelta,
+    ArgumentsDone,
     ItemAdded,
     ItemDone,
     OutputTextDelta,
     OutputTextDone,
     PartAdded,
     PartDone,
+    ReasoningTextDelta,
+    ReasoningTextDone,
     ResponseCreated,
     ResponseEnded,
     ResponseInProgress,
     StreamEvent,
 )
 from deployments.resource.response import (
+    ContentPart,
+    FunctionCallItem,
+    MessageItem,
     OutputItem,
     OutputText,
+    ReasoningItem,
+    ReasoningText,
     RequestEcho,
     Response,
     StoredResponse,
     Usage,
 )
 from deployments.sse import DONE, encode_event
+from deployments.wire.logprobs import to_logprobs
 
 Json = dict[str, Any]
 
@@ -42,7 +52,7 @@ def _own_fields(response: Response) -> Json:
         "status": response.status,
         "model": response.model,
         "output": [to_item(item) for item in response.output],
-        "output_text": "".join(part.text for item in response.output for part in item.content),
+        "output_text": response.output_text,
         "usage": None if response.usage is None else to_usage(response.usage),
         "error": None if failure is None else {"code": failure.code, "message": failure.message},
         "incomplete_details": None if reason is None else {"reason": reason},
@@ -50,7 +60,7 @@ def _own_fields(response: Response) -> Json:
 
 
 def _echoed_fields(echo: RequestEcho) -> Json:
-    text: Json = {"format": {"type": "text"}}
+    text: Json = {"format": echo.text_format}
     if echo.verbosity is not None:
         text["verbosity"] = echo.verbosity
     fields: Json = {
@@ -71,8 +81,8 @@ def _echoed_fields(echo: RequestEcho) -> Json:
         "temperature": echo.temperature,
         "text": text,
         "tool_choice": echo.tool_choice,
-        "tools": [],
-        "top_logprobs": 0,
+        "tools": list(echo.tools),
+        "top_logprobs": echo.top_logprobs,
         "top_p": echo.top_p,
         "truncation": "disabled",
     }
@@ -80,17 +90,44 @@ def _echoed_fields(echo: RequestEcho) -> Json:
 
 
 def to_item(item: OutputItem) -> Json:
-    return {
-        "id": item.item_id,
-        "type": "message",
-        "role": "assistant",
-        "status": item.status,
-        "content": [to_part(part) for part in item.content],
-    }
+    match item:
+        case MessageItem():
+            own: Json = {
+                "role": "assistant",
+                "status": item.status,
+                "content": [to_part(part) for part in item.content],
+            }
+        case ReasoningItem():
+            own = {
+                "status": item.status,
+                "summary": [],
+                "content": [to_part(part) for part in item.content],
+            }
+        case FunctionCallItem():
+            own = {
+                "status": item.status,
+                "call_id": item.call_id,
+                "name": item.name,
+                "arguments": item.arguments,
+            }
+        case _:
+            assert_never(item)
+    return {"id": item.item_id, "type": item.kind, **own}
 
 
-def to_part(part: OutputText) -> Json:
-    return {"type": "output_text", "text": part.text, "annotations": [], "logprobs": []}
+def to_part(part: ContentPart) -> Json:
+    match part:
+        case OutputText():
+            logprobs = to_logprobs(part.logprobs)
+            return {
+                "type": "output_text",
+                "text": part.text,
+                "annotations": [],
+                "logprobs": logprobs,
+            }
+        case ReasoningText():
+            return {"type": "reasoning_text", "text": part.text}
+    assert_never(part)
 
 
 def to_usage(usage: Usage) -> Json:
@@ -116,6 +153,24 @@ TERMINAL_NAMES = {
 }
 
 
+NAMES: dict[type[StreamEvent], str] = {
+    ResponseCreated: "response.created",
+    ResponseInProgress: "response.in_progress",
+    ItemAdded: "response.output_item.added",
+    ItemDone: "response.output_item.done",
+    PartAdded: "response.content_part.added",
+    PartDone: "response.content_part.done",
+    OutputTextDelta: "response.output_text.delta",
+    OutputTextDone: "response.output_text.done",
+    ReasoningTextDelta: "response.reasoning_text.delta",
+    ReasoningTextDone: "response.reasoning_text.done",
+    ArgumentsDelta: "response.function_call_arguments.delta",
+    ArgumentsDone: "response.function_call_arguments.done",
+}
+
+TextEvent = OutputTextDelta | OutputTextDone | ReasoningTextDelta | ReasoningTextDone
+
+
 class ResponseEventWriter:
     """The events of one response as numbered server-sent events, from 0."""
 
@@ -125,40 +180,28 @@ class ResponseEventWriter:
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
-            case ResponseCreated():
-                return self._write_response("response.created", event.response)
-            case ResponseInProgress():
-                return self._write_response("response.in_progress", event.response)
-            case ItemAdded():
-                return self._write_item("response.output_item.added", event)
-            case PartAdded():
-                return self._write_part("response.content_part.added", event)
-            case OutputTextDelta():
-                text = {"delta": event.delta, "logprobs": []}
-                return self._write_text("response.output_text.delta", event, text)
-            case OutputTextDone():
-                text = {"text": event.text, "logprobs": []}
-                return self._write_text("response.output_text.done", event, text)
-            case PartDone():
-                return self._write_part("response.content_part.done", event)
-            case ItemDone():
-                return self._write_item("response.output_item.done", event)
+            case ResponseCreated() | ResponseInProgress():
+                return self._emit(NAMES[type(event)], self._to_resource(event.response))
             case ResponseEnded():
                 name = TERMINAL_NAMES[event.response.status]
-                return self._write_response(name, event.response) + DONE
-        assert_never(event)
+                return self._emit(name, self._to_resource(event.response)) + DONE
+            case ItemAdded() | ItemDone():
+                fields = {"output_index": event.output_index, "item": to_item(event.item)}
+            case PartAdded() | PartDone():
+                fields = {**_place(event), "part": to_part(event.part)}
+            case OutputTextDelta() | OutputTextDone():
+                logprobs = to_logprobs(event.logprobs)
+                fields = {**_place(event), **_to_text(event), "logprobs": logprobs}
+            case ReasoningTextDelta() | ReasoningTextDone():
+                fields = {**_place(event), **_to_text(event)}
+            case ArgumentsDelta() | ArgumentsDone():
+                fields = _to_arguments(event)
+            case _:
+                assert_never(event)
+        return self._emit(NAMES[type(event)], fields)
 
-    def _write_response(self, name: str, response: Response) -> bytes:
-        return self._emit(name, {"response": to_body(StoredResponse(response, self._echo))})
-
-    def _write_item(self, name: str, event: ItemAdded | ItemDone) -> bytes:
-        return self._emit(name, {"output_index": event.output_index, "item": to_item(event.item)})
-
-    def _write_part(self, name: str, event: PartAdded | PartDone) -> bytes:
-        return self._emit(name, {**_place(event), "part": to_part(event.part)})
-
-    def _write_text(self, name: str, event: OutputTextDelta | OutputTextDone, text: Json) -> bytes:
-        return self._emit(name, {**_place(event), **text})
+    def _to_resource(self, response: Response) -> Json:
+        return {"response": to_body(StoredResponse(response, self._echo))}
 
     def _emit(self, name: str, fields: Json) -> bytes:
         number = self._next_number
@@ -166,9 +209,22 @@ class ResponseEventWriter:
         return encode_event(name, {"type": name, "sequence_number": number, **fields})
 
 
-def _place(event: PartAdded | PartDone | OutputTextDelta | OutputTextDone) -> Json:
+def _place(event: PartAdded | PartDone | TextEvent) -> Json:
     return {
         "item_id": event.item_id,
         "output_index": event.output_index,
         "content_index": event.content_index,
     }
+
+
+def _to_text(event: TextEvent) -> Json:
+    if isinstance(event, OutputTextDelta | ReasoningTextDelta):
+        return {"delta": event.delta}
+    return {"text": event.text}
+
+
+def _to_arguments(event: ArgumentsDelta | ArgumentsDone) -> Json:
+    place = {"item_id": event.item_id, "output_index": event.output_index}
+    if isinstance(event, ArgumentsDelta):
+        return {**place, "delta": event.delta}
+    return {**place, "name": event.name, "arguments": event.arguments}

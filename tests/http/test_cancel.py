@@ -10,9 +10,14 @@ from openai import AsyncOpenAI, NotFoundError
 from openai.types.responses import Response, ResponseStreamEvent
 
 from engine.types import GenerationStarted, TextDelta
-from tests.support.observed import ObservedStore
-from tests.support.resources import make_message, make_resource, make_usage
-from tests.support.scripted import Step, saying
+from tests.support.resources import (
+    make_call,
+    make_message,
+    make_reasoning,
+    make_resource,
+    make_usage,
+)
+from tests.support.scripted import Step, calling, saying, thinking
 from tests.support.serving import Served, playing, serving
 
 ASK: dict[str, Any] = {"model": "scripted", "input": "Count."}
@@ -31,10 +36,10 @@ def counting_for_ever() -> list[Step]:
 @asynccontextmanager
 async def running(**changes: Any) -> AsyncIterator[tuple[Served, "asyncio.Task[Response]"]]:
     """A response `resp_1` that runs, and the task of the client who waits for the whole."""
-    store = ObservedStore()
-    async with serving(playing(*counting_for_ever()), store=store) as served:
+    engine = playing(*counting_for_ever())
+    async with serving(engine) as served:
         waiting = asyncio.create_task(served.openai.responses.create(**{**ASK, **changes}))
-        await store.wait_begun()
+        await engine.held.wait()
         yield served, waiting
 
 
@@ -122,3 +127,52 @@ async def test_a_running_response_that_is_deleted_stops_and_is_gone() -> None:
         assert (await waiting).to_dict() == CANCELLED
         with pytest.raises(NotFoundError):
             await served.openai.responses.retrieve("resp_1")
+
+
+STAGES: dict[str, tuple[list[Step], dict[str, Any]]] = {
+    "before any output": ([], {"usage": make_usage(5, 0)}),
+    "in reasoning": (
+        [*thinking("Hm")],
+        {
+            "output": [make_reasoning("Hm", status="incomplete")],
+            "usage": make_usage(5, 1, reasoning=1),
+        },
+    ),
+    "in a call": (
+        [*calling("find", '{"q":')[:-1]],
+        {"output": [make_call("find", '{"q":', status="incomplete")], "usage": make_usage(5, 2)},
+    ),
+    "after a call": (
+        [*calling("now", "{}")],
+        {"output": [make_call("now", "{}")], "usage": make_usage(5, 3)},
+    ),
+    "in a second call": (
+        [*calling("now", "{}"), *calling("find", before=3)[:-1]],
+        {
+            "output": [make_call("now", "{}"), make_call("find", "", 2, status="incomplete")],
+            "usage": make_usage(5, 4),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "changes"), STAGES.values(), ids=list(STAGES))
+async def test_a_response_can_be_cancelled_at_any_stage(
+    before: list[Step], changes: dict[str, Any]
+) -> None:
+    engine = playing(GenerationStarted(5), *before, asyncio.Event())
+    async with serving(engine) as served:
+        reading = asyncio.create_task(read_last(served))
+        await engine.held.wait()
+        cancelled = await served.openai.responses.cancel("resp_1")
+        last = await reading
+        stored = await served.http.get("/v1/responses/resp_1")
+    expected = make_resource(status="cancelled", **changes)
+    assert last.type == "response.incomplete"
+    assert last.response.to_dict() == cancelled.to_dict() == stored.json() == expected
+
+
+async def read_last(served: Served) -> ResponseStreamEvent:
+    stream = await served.openai.responses.create(**ASK, stream=True)
+    last: ResponseStreamEvent = [event async for event in stream][-1]
+    return last

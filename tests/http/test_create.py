@@ -1,5 +1,6 @@
 """A response that is asked for in one piece."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from engine.types import (
 from stores.errors import StoreError
 from tests.support.observed import ObservedStore
 from tests.support.resources import CONTRACT_FIELDS, make_message, make_resource, make_usage
-from tests.support.scripted import AwayEngine, Step, saying
+from tests.support.scripted import CARD, AwayEngine, ScriptedEngine, Step, saying
 from tests.support.serving import playing, serving
 
 ASK: dict[str, Any] = {"model": "scripted", "input": "Greet me."}
@@ -93,17 +94,94 @@ async def test_an_answer_without_a_character_is_an_empty_message() -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_what_has_no_effect_is_named_in_a_header(is_streamed: bool) -> None:
-    sent = {"service_tier": "flex", "reasoning": {"effort": "low"}, "text": {"verbosity": "low"}}
+    sent = {
+        "user": "me",
+        "stream_options": {"include_obfuscation": False},
+        "reasoning": {"effort": "low", "summary": None},
+        "include": ["message.output_text.logprobs", "reasoning.encrypted_content"],
+    }
     async with serving(playing(*saying("Hello"))) as served:
-        body = {**ASK, **sent, "user": "me", "stream": is_streamed}
+        body = {**ASK, **sent, "stream": is_streamed}
         reply = await served.http.post("/v1/responses", json=body)
-    assert reply.headers["x-antiphon-ignored"] == "reasoning, service_tier, text.verbosity"
+    assert reply.headers["x-antiphon-ignored"] == (
+        "stream_options, user, reasoning.effort, include.reasoning.encrypted_content"
+    )
 
 
-async def test_without_such_a_field_there_is_no_such_header() -> None:
+async def test_what_has_an_effect_or_is_kept_is_not_named() -> None:
+    sent = {
+        "metadata": {"k": "v"},
+        "max_tool_calls": 3,
+        "parallel_tool_calls": False,
+        "include": ["message.output_text.logprobs"],
+        "text": {"format": {"type": "text"}},
+        "background": False,
+        "truncation": "disabled",
+        "colour": "red",
+    }
     async with serving(playing(*saying("Hello"))) as served:
-        reply = await served.http.post("/v1/responses", json=ASK)
+        reply = await served.http.post("/v1/responses", json={**ASK, **sent})
+    assert reply.status_code == 200
     assert "x-antiphon-ignored" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked"),
+    [
+        ({}, None),
+        ({"include": None, "top_logprobs": None}, None),
+        ({"include": []}, None),
+        ({"top_logprobs": 0}, None),
+        ({"top_logprobs": 1}, 1),
+        ({"top_logprobs": 20}, 20),
+        ({"include": ["message.output_text.logprobs"]}, 0),
+        ({"include": ["message.output_text.logprobs"] * 2, "top_logprobs": 2}, 2),
+        ({"include": ["reasoning.encrypted_content"]}, None),
+    ],
+)
+async def test_log_probabilities_come_for_a_number_or_an_include(
+    sent: dict[str, Any], asked: int | None
+) -> None:
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", json={**ASK, **sent})
+    assert [request.top_logprobs for request in engine.requests] == [asked]
+    assert reply.json()["top_logprobs"] == (sent.get("top_logprobs") or 0)
+
+
+async def test_a_response_repeats_what_was_sent_and_says_which_defaults_hold() -> None:
+    echoed = {
+        "instructions": "Sing.",
+        "temperature": 0,
+        "presence_penalty": 0.5,
+        "frequency_penalty": -0.5,
+        "max_output_tokens": 7,
+        "max_tool_calls": 3,
+        "metadata": {"k": "v"},
+        "parallel_tool_calls": False,
+        "prompt_cache_key": "key",
+        "reasoning": {"effort": "HIGH ", "summary": "auto"},
+        "safety_identifier": "safe",
+        "service_tier": "flex",
+        "store": False,
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+        "tool_choice": "none",
+        "top_logprobs": 5,
+        "user": "me",
+    }
+    async with serving(playing(*saying("Hello"))) as served:
+        reply = await served.http.post("/v1/responses", json={**ASK, **echoed})
+    body = reply.json()
+    assert {key: body[key] for key in echoed} == echoed
+    assert (body["top_p"], body["tools"], body["truncation"]) == (0.9, [], "disabled")
+    assert (body["background"], body["previous_response_id"]) == (False, None)
+
+
+async def test_the_models_own_limit_is_repeated_where_none_is_sent() -> None:
+    engine = ScriptedEngine(lambda _: saying("Hello"), replace(CARD, default_max_tokens=300))
+    async with serving(engine) as served:
+        reply = await served.http.post("/v1/responses", json=ASK)
+    assert reply.json()["max_output_tokens"] == 300
 
 
 async def test_an_unknown_model_is_not_found() -> None:
@@ -116,6 +194,13 @@ async def test_an_unknown_model_is_not_found() -> None:
         "param": "model",
         "code": "model_not_found",
     }
+
+
+@pytest.mark.parametrize("name", [" ", "\x00\n\x1b[0m", "../../etc", "scripted ", "é" * 256])
+async def test_a_model_may_be_called_anything_and_not_be_there(name: str) -> None:
+    async with serving(playing()) as served:
+        reply = await served.http.post("/v1/responses", json={"model": name, "input": "Hi"})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
 
 
 async def test_an_unknown_model_may_be_one_that_is_loading() -> None:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from engine.types import GenerationStarted, TextDelta
+from engine.types import GenerationFinished, GenerationStarted, TextDelta
 from tests.support.exchange import HangUp
 from tests.support.observed import ObservedStore
-from tests.support.resources import make_message, make_resource, make_usage
-from tests.support.scripted import ScriptedEngine, Step
+from tests.support.resources import make_call, make_message, make_resource, make_usage
+from tests.support.scripted import ScriptedEngine, Step, calling
 from tests.support.serving import Served, playing, serving
+from tests.support.tasks import tasks_left
 
 ASK: dict[str, Any] = {"model": "scripted", "input": "Count."}
 STREAMED = {**ASK, "stream": True}
@@ -122,3 +123,36 @@ async def test_a_client_that_leaves_after_the_end_changes_nothing(hang_up: HangU
         assert cancelling is not None
         await cancelling
     assert store.statuses == ["cancelled"]
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_call(hang_up: HangUp) -> None:
+    engine = playing(GenerationStarted(5), *calling("find", '{"q":')[:-1], asyncio.Event())
+    async with serving(engine, hang_up=hang_up) as served:
+        stream = await served.openai.responses.create(**ASK, stream=True)
+        async for event in stream:
+            if event.type == "response.function_call_arguments.delta":
+                break
+        await stream.close()
+        assert (engine.closed, tasks_left()) == (["resp_1"], set())
+        stored = await retrieve(served)
+    assert stored["output"] == [make_call("find", '{"q":', status="incomplete")]
+
+
+@pytest.mark.parametrize("is_one_batch", [False, True])
+@pytest.mark.parametrize("num_read", range(1, 10))
+async def test_whenever_a_client_leaves_its_response_has_one_end(
+    hang_up: HangUp, num_read: int, is_one_batch: bool
+) -> None:
+    said = (GenerationStarted(5), TextDelta("Hello", 1), GenerationFinished("stop", 2))
+    engine, store = playing(*([said] if is_one_batch else said)), ObservedStore()
+    async with serving(engine, store=store, hang_up=hang_up) as served:
+        async with served.http.stream("POST", "/v1/responses", json=STREAMED) as reply:
+            chunks = reply.aiter_raw()
+            for _ in range(num_read):
+                await anext(chunks)
+        await store.wait_ended()
+        stored = await retrieve(served)
+        assert (engine.closed, tasks_left()) == (["resp_1"], set())
+    # The whole response is there when the sixth event is sent; before it, there is only a part.
+    assert stored["status"] == ("completed" if num_read >= 6 else "cancelled")
+    assert store.statuses == [stored["status"]]

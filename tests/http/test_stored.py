@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from openai import NotFoundError
+from openai import BadRequestError, NotFoundError
 
 from stores.types import StoreBounds
 from tests.support.resources import make_message, make_resource, make_usage
@@ -77,6 +77,42 @@ async def test_an_id_may_be_any_text(response_id: str) -> None:
     async with serving(playing()) as served:
         reply = await served.http.get(f"/v1/responses/{response_id}")
     assert reply.json() == unknown(httpx2.URL(f"http://x/{response_id}").path[1:])
+
+
+@pytest.mark.parametrize("word", ["true", "True", "1", "yes"])
+@pytest.mark.parametrize("suffix", ["", "&starting_after=3"])
+async def test_a_response_cannot_be_streamed_again(word: str, suffix: str) -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        made = await served.http.post("/v1/responses", json=ASK)
+        path = f"/v1/responses/{made.json()['id']}?stream={word}{suffix}"
+        reply = await served.http.get(path)
+    assert (reply.status_code, reply.json()) == (
+        400,
+        {
+            "error": {
+                "message": "Only a response made in the background can be streamed again.",
+                "type": "invalid_request_error",
+                "param": "stream",
+                "code": "unsupported_value",
+            }
+        },
+    )
+
+
+async def test_openais_client_is_told_so() -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        made = await served.openai.responses.create(**ASK)
+        with pytest.raises(BadRequestError) as caught:
+            await served.openai.responses.retrieve(made.id, stream=True)
+    assert caught.value.param == "stream"
+
+
+@pytest.mark.parametrize("query", ["stream=false", "stream=False", "stream=0", "stream=", "x=1"])
+async def test_a_response_that_is_not_to_be_streamed_is_read(query: str) -> None:
+    async with serving(playing(*saying("Hel", "lo"))) as served:
+        await served.http.post("/v1/responses", json=ASK)
+        reply = await served.http.get(f"/v1/responses/resp_1?{query}")
+    assert (reply.status_code, reply.json()) == (200, HELLO)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])

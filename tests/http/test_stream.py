@@ -1,16 +1,18 @@
 """A response that is read as it grows."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from openai.types.responses import ResponseStreamEvent
 
-from engine.errors import GenerationFailedError
-from engine.types import GenerationStarted, TextDelta
+from deployments.errors import UnavailableError
+from engine.errors import EngineStoppedError, GenerationFailedError, QueueFullError
+from engine.types import GenerationFinished, GenerationStarted, TextDelta, ToolCallDelta
 from stores.errors import StoreError
 from tests.support.observed import ObservedStore
-from tests.support.resources import make_message, make_resource, make_usage
-from tests.support.scripted import Step, saying
+from tests.support.resources import make_call, make_message, make_resource, make_usage
+from tests.support.scripted import Step, calling, saying
 from tests.support.serving import Served, playing, serving
 
 ASK: dict[str, Any] = {"model": "scripted", "input": "Greet me."}
@@ -147,3 +149,101 @@ async def test_two_streams_at_once_do_not_mix() -> None:
     assert [(a.sequence_number, b.sequence_number) for a, b in pairs] == [
         (n, n) for n in range(len(TEXT_EVENTS))
     ]
+
+
+FIRST_FAILURES: list[tuple[Exception, int, str]] = [
+    (QueueFullError(3), 429, "too_many_requests"),
+    (GenerationFailedError("The prompt cannot be computed."), 500, "server_error"),
+    (ValueError("/home/me/secret.py"), 500, "server_error"),
+    (EngineStoppedError("thread 7 has ended"), 503, "server_busy"),
+    (UnavailableError("The model is away."), 503, "server_busy"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind"), FIRST_FAILURES, ids=lambda e: str(e)[:20])
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_what_fails_before_the_first_byte_is_no_stream_and_leaves_no_record(
+    is_streamed: bool, error: Exception, status: int, kind: str
+) -> None:
+    store = ObservedStore()
+    async with serving(playing(error), store=store) as served:
+        reply = await served.http.post("/v1/responses", json={**ASK, "stream": is_streamed})
+        stored = await served.http.get("/v1/responses/resp_1")
+    assert (reply.status_code, reply.json()["error"]["type"]) == (status, kind)
+    assert reply.headers["content-type"] == "application/json"
+    assert "secret" not in reply.text
+    assert (stored.status_code, store.ends) == (404, [])
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [GenerationFailedError("Out of memory."), UnavailableError("away"), ValueError("broken")],
+    ids=repr,
+)
+async def test_what_fails_after_the_first_byte_ends_a_stream_as_streams_end(
+    fault: Exception,
+) -> None:
+    async with serving(playing(GenerationStarted(5), fault)) as served:
+        reply = await served.http.post("/v1/responses", json={**ASK, "stream": True})
+        stored = await served.openai.responses.retrieve("resp_1")
+    *_, last, done, end = reply.text.split("\n\n")
+    assert last.startswith("event: response.failed\n")
+    assert (reply.status_code, done, end) == (200, "data: [DONE]", "")
+    assert (stored.status, stored.output) == ("failed", [])
+
+
+async def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete() -> None:
+    failure = GenerationFailedError("The model ran out of memory.")
+    script = [GenerationStarted(5), *calling("now", "{}"), *calling("find", '{"q":', before=3)[:-1]]
+    async with serving(playing(*script, failure)) as served:
+        *_, last = await read_all(served)
+        stored = await served.http.get("/v1/responses/resp_1")
+    expected = make_resource(
+        status="failed",
+        error={"code": "server_error", "message": "The model ran out of memory."},
+        output=[make_call("now", "{}"), make_call("find", '{"q":', 2, status="incomplete")],
+        usage=make_usage(5, 5),
+    )
+    assert last.type == "response.failed"
+    assert last.response.to_dict() == stored.json() == expected
+
+
+async def test_arguments_that_come_without_their_call_are_our_fault() -> None:
+    script = (GenerationStarted(5), TextDelta("Hel", 1), ToolCallDelta("{", 2))
+    async with serving(playing(script, asyncio.Event())) as served:
+        *events, last = await read_all(served)
+    assert [event.type for event in events[2:5]] == TEXT_EVENTS[2:5]
+    assert last.type == "response.failed"
+    assert last.response.output_text == "Hel"
+    assert last.response.error is not None
+    assert last.response.error.message == "The server had an internal error."
+
+
+@pytest.mark.parametrize(
+    ("limit", "num_calls"),
+    [({"max_tool_calls": 1}, 1), ({"max_tool_calls": 2}, 2), ({"parallel_tool_calls": False}, 1)],
+    ids=repr,
+)
+async def test_after_the_last_call_allowed_the_engine_is_stopped_and_the_response_completed(
+    limit: dict[str, Any], num_calls: int
+) -> None:
+    calls = [*calling("now", "{}"), *calling("now", "{}", before=3), *calling("now", before=6)]
+    engine = playing(GenerationStarted(5), *calls, asyncio.Event())
+    tools = [{"type": "function", "name": "now", "parameters": None}]
+    async with serving(engine) as served:
+        *_, last = await read_all(served, tools=tools, **limit)
+        assert (engine.closed, engine.held.is_set()) == (["resp_1"], False)
+        stored = await served.http.get("/v1/responses/resp_1")
+    assert last.type == "response.completed"
+    assert last.response.to_dict() == stored.json()
+    assert stored.json()["output"] == [make_call("now", "{}", n + 1) for n in range(num_calls)]
+    assert stored.json()["usage"] == make_usage(5, 3 * num_calls)
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "abort"])
+async def test_nothing_comes_after_the_terminal_event(reason: Any) -> None:
+    script = (GenerationStarted(5), GenerationFinished(reason, 1), TextDelta("late", 2))
+    async with serving(playing(script, TextDelta("later", 3), asyncio.Event())) as served:
+        reply = await served.http.post("/v1/responses", json={**ASK, "stream": True})
+    assert "late" not in reply.text
+    assert reply.text.endswith("}\n\ndata: [DONE]\n\n")

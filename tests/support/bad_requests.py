@@ -1,171 +1,162 @@
 """Bodies of `POST /v1/responses` that are refused, each with the place and the code of its fault.
 
-Wrong types and numbers beyond their range are worked out from the wire model's fields, so that a
-new field is covered at once; what lies deeper is written down.
+What can be worked out from the wire models is; what is special is written down.
 """
 
 from typing import Any
 
 from deployments.wire.responses_request import CreateResponse
+from tests.support.spots import (
+    AUDIO,
+    CHOSEN,
+    OUTPUT_PART,
+    PART,
+    SCHEMA,
+    SPOTS,
+    TEXT,
+    BadRequest,
+    Json,
+    call,
+    function,
+    image,
+    in_content,
+    in_input,
+    in_output,
+    in_tools,
+    list_faults,
+    message,
+    output,
+)
+from tests.support.wrong_values import (
+    INVALID,
+    MISSING,
+    WORDS,
+    WRONG_TYPE,
+    find_fields,
+    find_numbers,
+    list_bad_numbers,
+    list_bad_texts,
+    list_good_numbers,
+    list_wrong_types,
+)
 
 GOOD = {"model": "scripted", "input": "Hi"}
-
-BadRequest = tuple[dict[str, Any], str, str]
-"""Changes to `GOOD`, `param` and `code`."""
-
-ONE_OF_EACH_KIND: dict[str, Any] = {
-    "boolean": True,
-    "integer": 1,
-    "number": 1.5,
-    "string": "1",
-    "array": [],
-    "object": {},
-}
-
-
-def list_kinds(schema: dict[str, Any]) -> set[str]:
-    """The kinds of JSON values that a field's schema takes, none where it lists the values."""
-    branches = [*schema.get("anyOf", []), *schema.get("oneOf", [])]
-    kinds = {kind for branch in branches for kind in list_kinds(branch)}
-    if "$ref" in schema:
-        kinds.add("object")
-    if "type" in schema and "enum" not in schema:
-        kinds.add(schema["type"])
-    return kinds | {"integer"} if "number" in kinds else kinds
-
-
-def list_wrong_types() -> list[BadRequest]:
-    """Every field with one value of each kind that it does not take."""
-    fields = CreateResponse.model_json_schema()["properties"]
-    return [
-        ({name: value}, name, "invalid_type" if list_kinds(schema) - {"null"} else WORDS)
-        for name, schema in fields.items()
-        for kind, value in ONE_OF_EACH_KIND.items()
-        if kind not in list_kinds(schema)
-    ]
-
-
-def find_number(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The branch of a field's schema that takes numbers, with its bounds."""
-    branches = [schema, *schema.get("anyOf", [])]
-    numbers = [branch for branch in branches if branch.get("type") in ("integer", "number")]
-    return numbers[0] if numbers else None
-
-
-def list_numbers() -> dict[str, dict[str, Any]]:
-    """The schemas of all fields that take a number, by name."""
-    fields = CreateResponse.model_json_schema()["properties"]
-    found = {name: find_number(schema) for name, schema in fields.items()}
-    return {name: number for name, number in found.items() if number is not None}
-
-
-def list_bad_numbers() -> list[BadRequest]:
-    """For every number: what lies just beyond its range or far away, and what is none.
-
-    Every number has a range, or this fails: an unbounded one reaches the engine whatever it is.
-    """
-    bad: list[BadRequest] = []
-    for name, schema in list_numbers().items():
-        low, high = schema["minimum"], schema["maximum"]
-        step = 1 if schema["type"] == "integer" else 1e-9
-        candidates = [low - step, high + step, -1, 2**63, -(2**63) - 1]
-        beyond = [value for value in candidates if not low <= value <= high]
-        bad += [({name: value}, name, "invalid_value") for value in beyond]
-        bad += [({name: value}, name, "invalid_type") for value in ("1", True, [1], {"1": 1})]
-    return bad
-
-
-def list_good_numbers() -> list[dict[str, Any]]:
-    """Both ends of every number's range, and null, which is the same as absent."""
-    return [
-        {name: value}
-        for name, schema in list_numbers().items()
-        for value in (schema["minimum"], schema["maximum"], None)
-    ]
-
-
+FIELDS = find_fields(CreateResponse)
+NUMBERS = find_numbers(FIELDS)
+GOOD_NUMBERS = list_good_numbers(FIELDS)
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
-WORDS = "unsupported_value"
-MISSING = "missing_required_parameter"
 
 OUT_OF_RANGE: list[BadRequest] = [
-    ({"model": ""}, "model", "invalid_value"),
-    ({"model": None}, "model", "invalid_type"),
-    ({"stop": ""}, "stop", "invalid_value"),
-    ({"stop": ["a", ""]}, "stop[1]", "invalid_value"),
-    ({"stop": ["a", 1]}, "stop[1]", "invalid_type"),
-    ({"stop": ["a", None]}, "stop[1]", "invalid_type"),
-    ({"stop": ["a"] * 17}, "stop", "invalid_value"),
-    ({"stop": "a" * 1001}, "stop", "invalid_value"),
-    ({"logit_bias": {"5": 100.1}}, "logit_bias.5", "invalid_value"),
-    ({"logit_bias": {"5": -(2**63)}}, "logit_bias.5", "invalid_value"),
-    ({"logit_bias": {"5": "1"}}, "logit_bias.5", "invalid_type"),
-    ({"logit_bias": {"5": True}}, "logit_bias.5", "invalid_type"),
-    ({"logit_bias": {"5": None}}, "logit_bias.5", "invalid_type"),
-    ({"logit_bias": {"-1": 1}}, "logit_bias.-1", "invalid_value"),
-    ({"logit_bias": {"05": 1}}, "logit_bias.05", "invalid_value"),
-    ({"logit_bias": {"five": 1}}, "logit_bias.five", "invalid_value"),
-    ({"logit_bias": {"5\n": 1}}, "logit_bias.5\n", "invalid_value"),
-    ({"logit_bias": {"9999999999": 1}}, "logit_bias.9999999999", "invalid_value"),
-    ({"logit_bias": {str(n): 1 for n in range(1025)}}, "logit_bias", "invalid_value"),
-    ({"metadata": {str(n): "" for n in range(17)}}, "metadata", "invalid_value"),
-    ({"metadata": {"k" * 65: ""}}, f"metadata.{'k' * 65}", "invalid_value"),
-    ({"metadata": {"key": "v" * 513}}, "metadata.key", "invalid_value"),
-    ({"metadata": {"key": 1}}, "metadata.key", "invalid_type"),
-    ({"metadata": {"key": None}}, "metadata.key", "invalid_type"),
-    ({"tool_choice": "required"}, "tool_choice", WORDS),
-    ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice", WORDS),
+    ({"stop": ["a", ""]}, "stop[1]", INVALID),
+    ({"stop": ["a", 1]}, "stop[1]", WRONG_TYPE),
+    ({"stop": ["a", None]}, "stop[1]", WRONG_TYPE),
+    ({"stop": ["a"] * 17}, "stop", INVALID),
+    ({"stop": "a" * 1001}, "stop", INVALID),
+    ({"logit_bias": {"5": 100.1}}, "logit_bias.5", INVALID),
+    ({"logit_bias": {"5": -(2**63)}}, "logit_bias.5", INVALID),
+    ({"logit_bias": {"5": "1"}}, "logit_bias.5", WRONG_TYPE),
+    ({"logit_bias": {"5": True}}, "logit_bias.5", WRONG_TYPE),
+    ({"logit_bias": {"5": None}}, "logit_bias.5", WRONG_TYPE),
+    ({"logit_bias": {"-1": 1}}, "logit_bias.-1", INVALID),
+    ({"logit_bias": {"05": 1}}, "logit_bias.05", INVALID),
+    ({"logit_bias": {"five": 1}}, "logit_bias.five", INVALID),
+    ({"logit_bias": {"5\n": 1}}, "logit_bias.5\n", INVALID),
+    ({"logit_bias": {"<5>": 1}}, "logit_bias.<5>", INVALID),
+    ({"logit_bias": {"9999999999": 1}}, "logit_bias.9999999999", INVALID),
+    ({"logit_bias": {str(n): 1 for n in range(1025)}}, "logit_bias", INVALID),
+    ({"metadata": {str(n): "" for n in range(17)}}, "metadata", INVALID),
+    ({"metadata": {"k" * 65: ""}}, f"metadata.{'k' * 65}", INVALID),
+    ({"metadata": {"k" * 1000: 1}}, f"metadata.{'k' * 247}", INVALID),
+    ({"metadata": {"key": "v" * 513}}, "metadata.key", INVALID),
+    ({"metadata": {"key": 1}}, "metadata.key", WRONG_TYPE),
+    ({"metadata": {"key": None}}, "metadata.key", WRONG_TYPE),
+    ({"metadata": {"<text>": 1}}, "metadata.<text>", WRONG_TYPE),
+    ({"metadata": {"[key]": 1}}, "metadata.[key]", WRONG_TYPE),
+    ({"metadata": {"": 1}}, "metadata.", WRONG_TYPE),
+    ({"include": ["message.output_text.logprobs", "nothing"]}, "include[1]", WORDS),
+    ({"include": [None]}, "include[0]", WORDS),
+    ({"include": ["message.output_text.logprobs"] * 17}, "include", INVALID),
 ]
 
-
-def message(**changes: Any) -> dict[str, Any]:
-    return {"role": "user", "content": "Hi", **changes}
-
-
-INSIDE: list[BadRequest] = [
-    ({"input": ["Hi"]}, "input[0]", "invalid_type"),
-    ({"input": [message(), None]}, "input[1]", "invalid_type"),
+ITEMS: list[BadRequest] = [
+    ({"input": [message(), None]}, "input[1]", WRONG_TYPE),
+    ({"input": [message(), "Hi"]}, "input[1]", WRONG_TYPE),
+    ({"input": [[message()]]}, "input[0]", WRONG_TYPE),
+    ({"input": [{}]}, "input[0].type", MISSING),
     ({"input": [{"content": "Hi"}]}, "input[0].role", MISSING),
     ({"input": [message(role="tool")]}, "input[0].role", WORDS),
-    ({"input": [message(role=None)]}, "input[0].role", WORDS),
-    ({"input": [{"role": "user"}]}, "input[0].content", MISSING),
-    ({"input": [message(content=None)]}, "input[0].content", "invalid_type"),
-    ({"input": [message(content={})]}, "input[0].content", "invalid_type"),
-    ({"input": [message(type="function_call")]}, "input[0].type", WORDS),
-    ({"input": [message(), message(content=["Hi"])]}, "input[1].content[0]", "invalid_type"),
-    ({"input": [message(content=[{"text": "Hi"}])]}, "input[0].content[0].type", MISSING),
+    ({"input": [message(), message(content=["Hi"])]}, "input[1].content[0]", WRONG_TYPE),
+    ({"input": [message(content=[{"text": "Hi"}])]}, f"{PART}.type", MISSING),
     (
-        {"input": [message(content=[{"type": "input_image", "image_url": "x"}])]},
-        "input[0].content[0].type",
+        {"input": [message(content=[TEXT, {**TEXT, "text": 1}])]},
+        "input[0].content[1].text",
+        WRONG_TYPE,
+    ),
+    ({"input": [{"type": "web_search_call", "id": "ws_1"}]}, "input[0].type", WORDS),
+    ({"input": [message()] * 10_001}, "input", INVALID),
+    ({"input": [message(content=[TEXT] * 10_001)]}, "input[0].content", INVALID),
+    ({"input": [output(output=[TEXT] * 10_001)]}, "input[0].output", INVALID),
+    ({"input": [message(content=[1] * 9_000)] * 6}, "input", INVALID),
+    ({"input": [output(output=[1])]}, OUTPUT_PART, WRONG_TYPE),
+    ({"input": [output(output=[{"a": 1}])]}, f"{OUTPUT_PART}.type", MISSING),
+    ({"input": [output(output=[{"type": 1}])]}, f"{OUTPUT_PART}.type", WRONG_TYPE),
+    ({"input": [output(output=[{**TEXT, "text": None}])]}, f"{OUTPUT_PART}.text", WRONG_TYPE),
+]
+
+# Wherever a picture may stand, no file may.
+FILES: list[Json] = [
+    {"type": "input_image", "file_id": "file_1"},
+    {"type": "input_image", "file_id": "file_1", "image_url": None},
+    {"type": "image_url", "file_id": "file_1"},
+    {"type": "input_file", "file_id": "file_1"},
+    {"type": "input_file", "file_url": "https://x/y.pdf"},
+    {"type": "input_file", "filename": "y.pdf", "file_data": "data:application/pdf;base64,AA"},
+    {"type": "input_file"},
+    {"type": "file", "file": {"file_id": "file_1"}},
+]
+NO_FILES: list[BadRequest] = [
+    *((in_input(message(content=[TEXT, file])), "input[0].content[1]", WORDS) for file in FILES),
+    *((in_content(file), PART, WORDS) for file in FILES),
+    *((in_output(file), OUTPUT_PART, WORDS) for file in FILES),
+    (
+        in_output({"type": "image_url", "image_url": {"file_id": "file_1"}}),
+        f"{OUTPUT_PART}.image_url",
         WORDS,
     ),
+]
+
+OTHER_TOOLS = (
+    "web_search",
+    "file_search",
+    "computer_use_preview",
+    "code_interpreter",
+    "image_generation",
+    "mcp",
+    "custom",
+    "apply_patch",
+    "function_shell",
+    "",
+    "x\r\nset-cookie: y",
+)
+TOOLS: list[BadRequest] = [
+    *(({"tools": [function(), {"type": kind}]}, "tools[1].type", WORDS) for kind in OTHER_TOOLS),
+    *(({"tool_choice": {"type": kind}}, "tool_choice.type", WORDS) for kind in OTHER_TOOLS),
+    ({"tools": [function(name=f"f{n}") for n in range(129)]}, "tools", INVALID),
+    ({"tool_choice": "sometimes"}, "tool_choice", WORDS),
+    ({"tool_choice": {}}, "tool_choice.type", MISSING),
+    ({"tool_choice": {"type": "allowed_tools", "tools": []}}, "tool_choice.tools", INVALID),
     (
-        {"input": [message(content=[{"type": "text", "text": ""}, {"type": "text"}])]},
-        "input[0].content[1].text",
-        MISSING,
+        {"tool_choice": {"type": "allowed_tools", "tools": ["f"]}},
+        "tool_choice.tools[0]",
+        WRONG_TYPE,
     ),
     (
-        {"input": [message(content=[{"type": "input_text", "text": 1}])]},
-        "input[0].content[0].text",
-        "invalid_type",
+        {"tool_choice": {"type": "allowed_tools", "tools": [function(), {"type": "mcp"}]}},
+        "tool_choice.tools[1].type",
+        WORDS,
     ),
-    ({"input": [message()] * 10_001}, "input", "invalid_value"),
-    (
-        {"input": [message(content=[{"type": "text", "text": "a"}] * 10_001)]},
-        "input[0].content",
-        "invalid_value",
-    ),
-    ({"model": "m" * 257}, "model", "invalid_value"),
-    ({"user": "u" * 513}, "user", "invalid_value"),
-    ({"reasoning": {"effort": "e" * 513}}, "reasoning.effort", "invalid_value"),
-    ({"metadata": {"k" * 1000: 1}}, f"metadata.{'k' * 247}", "invalid_value"),
-    ({"text": {"format": "text"}}, "text.format", "invalid_type"),
     ({"text": {"format": {}}}, "text.format.type", MISSING),
-    ({"text": {"format": {"type": "json_object"}}}, "text.format.type", WORDS),
-    ({"text": {"verbosity": "loud"}}, "text.verbosity", WORDS),
-    ({"reasoning": {"effort": 1}}, "reasoning.effort", "invalid_type"),
-    ({"reasoning": {"summary": []}}, "reasoning.summary", "invalid_type"),
-    ({"reasoning": {"generate_summary": True}}, "reasoning.generate_summary", "invalid_type"),
+    ({"text": {"format": {"type": "grammar"}}}, "text.format.type", WORDS),
 ]
 
 REDIRECTED: dict[str, str] = {
@@ -175,6 +166,8 @@ REDIRECTED: dict[str, str] = {
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
     "functions": "tools",
+    "function_call": "tool_choice",
+    "reasoning_effort": "reasoning.effort",
     "repeat_penalty": "repetition_penalty",
     "logprobs": "top_logprobs",
     "n_predict": "max_output_tokens",
@@ -188,13 +181,15 @@ OTHERWISE_CALLED: list[BadRequest] = [
 NOT_NEUTRAL: dict[str, list[Any]] = {
     "previous_response_id": ["resp_1", ""],
     "conversation": ["conv_1", {"id": "conv_1"}],
-    "tools": [[{"type": "function", "name": "f"}], {}, "[]"],
-    "include": [["message.output_text.logprobs"], "", {}],
-    "top_logprobs": [1, False, "0"],
     "background": [True, 0, "false"],
     "truncation": ["auto", ""],
+    "context_management": [[{"type": "compaction"}], {}],
+    "moderation": [{"model": "m"}],
     "n": [2, 0, True, "1"],
+    "chat_template": ["{{ messages }}", ""],
     "chat_template_kwargs": [{"enable_thinking": False}],
+    "enable_thinking": [False],
+    "preserve_thinking": [True],
     "best_of": [3, True],
     "echo": [True, 0],
     "suffix": ["end"],
@@ -217,12 +212,64 @@ NOT_SERVED: list[BadRequest] = [
 ]
 
 BAD_REQUESTS: list[BadRequest] = [
-    *list_wrong_types(),
-    *list_bad_numbers(),
+    *(
+        ({name: value}, name, code)
+        for name, value, code in [
+            *list_wrong_types(FIELDS),
+            *list_bad_numbers(FIELDS),
+            *list_bad_texts(FIELDS),
+        ]
+        if value is not None or name == "model"
+    ),
+    *(fault for spot in SPOTS for fault in list_faults(spot)),
     *OUT_OF_RANGE,
-    *INSIDE,
+    *ITEMS,
+    *NO_FILES,
+    *TOOLS,
     *OTHERWISE_CALLED,
     *NOT_SERVED,
+]
+
+# ── what is well-formed and contradicts itself ───────────────────────────────────────────────────
+
+JSON_FORM = {"format": {"type": "json_object"}}
+SCHEMA_FORM = {"format": {"type": "json_schema", **SCHEMA}}
+CONTRADICTIONS: list[BadRequest] = [
+    ({"tool_choice": "required"}, "tool_choice", INVALID),
+    ({"tool_choice": "required", "tools": []}, "tool_choice", INVALID),
+    ({"tool_choice": function()}, "tool_choice", INVALID),
+    ({"tool_choice": function(name="g"), "tools": [function()]}, "tool_choice", INVALID),
+    (
+        {
+            "tool_choice": {"type": "allowed_tools", "tools": [function(name="g")]},
+            **in_tools(function()),
+        },
+        "tool_choice",
+        INVALID,
+    ),
+    ({"tools": [function(), function(name="g"), function()]}, "tools[2]", INVALID),
+    *(
+        ({"tools": [function()], "tool_choice": choice, "text": text}, "tool_choice", WORDS)
+        for choice in (
+            "required",
+            function(),
+            {"type": "allowed_tools", **CHOSEN, "mode": "required"},
+        )
+        for text in (JSON_FORM, SCHEMA_FORM)
+    ),
+    ({"input": [call(), call()]}, "input[1].call_id", INVALID),
+    ({"input": [call(), output(), call(), call()]}, "input[3].call_id", INVALID),
+    ({"input": [message(content=[{"type": "refusal", "refusal": "No."}])]}, PART, WORDS),
+    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].id", WORDS),
+    ({"input": [message(), {"id": "msg_1"}]}, "input[1].id", WORDS),
+    ({"input": [message(), message(content=[image()])]}, "input[1].content[0]", WORDS),
+    ({"input": [output(output=[TEXT, image()])]}, "input[0].output[1]", WORDS),
+    ({"input": [message(content=[AUDIO])]}, PART, WORDS),
+    *(
+        ({"input": blank}, "input", MISSING)
+        for blank in ("", " \n\t\u3000", [], [message(content=" ")])
+    ),
+    ({"input": [output(output=" "), {"type": "reasoning", "summary": []}]}, "input", MISSING),
 ]
 
 

@@ -56,6 +56,38 @@ def make_message(*texts: str, item_id: str = "msg_1", status: str = "completed")
     }
 
 
+def make_reasoning(*texts: str, item_id: str = "rs_1", status: str = "completed") -> Json:
+    return {
+        "id": item_id,
+        "type": "reasoning",
+        "status": status,
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": text} for text in texts],
+    }
+
+
+def make_call(name: str, arguments: str, number: int = 1, status: str = "completed") -> Json:
+    return {
+        "id": f"fc_{number}",
+        "type": "function_call",
+        "status": status,
+        "call_id": f"call_{number}",
+        "name": name,
+        "arguments": arguments,
+    }
+
+
+def make_logprob(token: bytes, logprob: float, *top: tuple[bytes, float]) -> Json:
+    return {
+        **make_token(token, logprob),
+        "top_logprobs": [make_token(*other) for other in top],
+    }
+
+
+def make_token(token: bytes, logprob: float) -> Json:
+    return {"token": token.decode(errors="replace"), "bytes": list(token), "logprob": logprob}
+
+
 def make_usage(input_tokens: int, output_tokens: int, cached: int = 0, reasoning: int = 0) -> Json:
     return {
         "input_tokens": input_tokens,

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FAULTS = REPOSITORY / "tests/support/faults"
 MARK = "ANTIPHON_TEST_SERVER"  # a variable that all processes of one server inherit
 START_S, STOP_S = 240.0, 15.0
+MODEL_APPLICATION = {"import_path": "deployments.model_app:build", "route_prefix": None}
+
+Json = dict[str, Any]
+NONE: Mapping[str, Json] = {}
 
 
 def free_port() -> int:
@@ -30,12 +35,21 @@ def free_port() -> int:
         return port
 
 
-def write_config(path: Path, source: Path, **changes: dict[str, Any]) -> int:
-    """Copy a Serve YAML to a free port; `changes` are new `args:` by application name."""
+def write_config(
+    path: Path, source: Path, changes: Mapping[str, Json] = NONE, models: Sequence[Json] = ()
+) -> int:
+    """Copy a Serve YAML to a free port.
+
+    `changes` are new `args:` by application name, `models` the `args:` of further models.
+    """
     config = yaml.safe_load(source.read_text())
     port = config["http_options"]["port"] = free_port()
     for application in config["applications"]:
         application.setdefault("args", {}).update(changes.get(application["name"], {}))
+    for args in models:
+        config["applications"].insert(0, {**MODEL_APPLICATION, "name": args["name"], "args": args})
+    api = next(each for each in config["applications"] if each["name"] == "api")
+    api["args"]["models"] += [args["name"] for args in models]
     path.write_text(yaml.safe_dump(config))
     return port
 

@@ -12,9 +12,13 @@ from openai import AsyncOpenAI
 from starlette.types import ASGIApp
 
 from deployments.authentication import EVERYONE, KeyRing
+from deployments.bodies import Limits
+from deployments.chat_routes import ChatRoutes
 from deployments.ingress import Ingress, make_app
+from deployments.service.completions import CompletionsService
+from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
-from deployments.service.responses import Ports, ResponsesService, ResponseStoreClient
+from deployments.service.responses import ResponsesService, ResponseStoreClient
 from deployments.store_deployment import StoreDeployment
 from stores.memory import MemoryResponseStore
 from stores.types import StoreBounds
@@ -43,6 +47,9 @@ async def serving(
     store: ResponseStoreClient | None = None,
     hang_up: HangUp = "tell",
     replica_wait_s: float = 60.0,
+    heartbeat_s: float = 60.0,
+    drops_other_tools: bool = False,
+    reasoning_alias: str | None = "reasoning",
     keys: Sequence[str] = (),
 ) -> AsyncIterator[Served]:
     """The application over these engines; at its end every response that began must have ended.
@@ -51,8 +58,10 @@ async def serving(
     """
     store = make_store() if store is None else store
     models = ModelDirectory({f"app-{number}": each for number, each in enumerate(engines)})
-    ports = Ports(models, store, make_clock(), make_ids(), replica_wait_s)
-    ingress = Ingress(ResponsesService(ports), models, MAX_BODY_BYTES)
+    generations = Generations(models, make_clock(), make_ids(), replica_wait_s, heartbeat_s)
+    limits = Limits(MAX_BODY_BYTES, drops_other_tools)
+    chat = ChatRoutes(CompletionsService(generations), limits, reasoning_alias)
+    ingress = Ingress(ResponsesService(generations, store), chat, models, limits)
     ring = KeyRing.of(keys)
     app = make_app(ingress, ring, is_behind_proxy=False)
     key = keys[0] if keys else "none"

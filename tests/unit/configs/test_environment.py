@@ -4,9 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from configs.environment import STORE_VARIABLES, load_api_keys, override_store_settings
+from configs.environment import (
+    ALIASES,
+    STORE_VARIABLES,
+    load_api_keys,
+    override_api_settings,
+    override_store_settings,
+)
 from configs.errors import SettingsError
+from configs.serve_file import load_serve_file
 from configs.settings import ApiSettings, StoreSettings
+
+ALIAS = "MLXCEL_REASONING_ALIAS_FIELD"
+SERVE_FILE = Path(__file__).parents[3] / "serve_config.yaml"
 
 
 def test_without_variables_the_settings_stay() -> None:
@@ -36,6 +46,24 @@ def test_a_variable_leaves_the_other_settings_of_the_file() -> None:
 def test_a_wrong_value_is_refused_with_the_name_of_its_variable(variable: str, text: str) -> None:
     with pytest.raises(SettingsError, match=variable):
         override_store_settings(StoreSettings(), {variable: text})
+
+
+@pytest.mark.parametrize("word", ALIASES)
+@pytest.mark.parametrize("setting", ALIASES)
+def test_a_variable_names_the_second_key_of_thoughts(word: str, setting: str) -> None:
+    settings = ApiSettings.model_validate({"models": ["m"], "reasoning_alias_field": setting})
+    assert override_api_settings(settings, {"PATH": "/bin"}) == settings
+    changed = override_api_settings(settings, {ALIAS: word})
+    assert changed == settings.model_copy(update={"reasoning_alias_field": word})
+    assert load_serve_file(SERVE_FILE, {ALIAS: word}).api.reasoning_alias_field == word
+
+
+@pytest.mark.parametrize("word", ["", "None", " none", "reasoning_content", "1"])
+def test_another_second_key_is_refused_with_the_name_of_its_variable(word: str) -> None:
+    with pytest.raises(SettingsError, match=f"variable {ALIAS}: .* is not 'reasoning' or 'none'"):
+        override_api_settings(ApiSettings(models=("m",)), {ALIAS: word})
+    with pytest.raises(SettingsError, match=ALIAS):
+        load_serve_file(SERVE_FILE, {ALIAS: word})
 
 
 def test_keys_of_the_file_and_of_the_variable_are_united(tmp_path: Path) -> None:

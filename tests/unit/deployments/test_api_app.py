@@ -55,3 +55,12 @@ def test_what_the_replicas_are_sent_has_the_keys_digests_alone(
     sent = pickle.dumps(sent_args)
     assert KEY.encode() not in sent
     assert b"sk-of-the-file" not in sent
+
+
+def test_a_variable_decides_how_thoughts_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLXCEL_REASONING_ALIAS_FIELD", "none")
+    sent: ApiSettings = build(SETTINGS)._bound_deployment.init_args[0]
+    assert sent.reasoning_alias_field == "none"
+    monkeypatch.setenv("MLXCEL_REASONING_ALIAS_FIELD", "thoughts")
+    with pytest.raises(SettingsError, match="MLXCEL_REASONING_ALIAS_FIELD"):
+        build(SETTINGS)

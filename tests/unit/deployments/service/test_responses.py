@@ -9,10 +9,11 @@ import pytest
 from deployments.errors import InternalError, NotFoundError, ServiceError, UnavailableError
 from deployments.resource.codec import decode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
-from deployments.resource.response import ResponseFailure
+from deployments.resource.response import ResponseFailure, StoredResponse
 from deployments.service import responses
+from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
-from deployments.service.responses import Ports, ResponsesService
+from deployments.service.responses import ResponsesService, RunningResponse
 from deployments.store_deployment import StoreDeployment
 from deployments.wire.parse import parse_model
 from deployments.wire.responses_request import CreateResponse
@@ -39,12 +40,21 @@ def make_service(
     engine: ScriptedEngine, store: StoreDeployment, replica_wait_s: float = 60.0
 ) -> ResponsesService:
     models = ModelDirectory({"app": engine})
-    return ResponsesService(Ports(models, store, lambda: START_S, make_ids(), replica_wait_s))
+    generations = Generations(models, lambda: START_S, make_ids(), replica_wait_s, 60.0)
+    return ResponsesService(generations, store)
+
+
+async def create(service: ResponsesService, request: CreateResponse) -> StoredResponse:
+    """A response in one piece."""
+    return await service.finish(await service.open(request, "me"))
 
 
 async def read(service: ResponsesService) -> list[StreamEvent]:
     """All events of one response."""
-    running = await service.open(STREAMED, "me")
+    return await read_rest(service, await service.open(STREAMED, "me"))
+
+
+async def read_rest(service: ResponsesService, running: RunningResponse) -> list[StreamEvent]:
     async with aclosing(service.stream(running)) as events:
         return [event async for event in events]
 
@@ -77,6 +87,28 @@ async def test_a_response_that_is_closed_after_any_event_is_cancelled(num_read: 
     assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
 
 
+@pytest.mark.parametrize("is_one_batch", [False, True])
+@pytest.mark.parametrize("num_read", range(10))
+async def test_a_response_that_is_closed_after_any_event_is_kept_once(
+    num_read: int, is_one_batch: bool
+) -> None:
+    said = (GenerationStarted(5), TextDelta("Hello", 1), GenerationFinished("stop", 2))
+    engine, store = playing(*([said] if is_one_batch else said)), ObservedStore()
+    service = make_service(engine, store)
+    running = await service.open(STREAMED, "me")
+    events = service.stream(running)
+    for _ in range(num_read):
+        await anext(events)
+    await events.aclose()
+    await service.close(running)  # as the reply does, also of a stream that was never read
+    await store.wait_ended()
+    await settle()
+    # The response is whole when the sixth event is read, the first of four that its end makes.
+    assert engine.closed == ["resp_1"]
+    assert store.statuses == ["completed" if num_read >= 6 else "cancelled"]
+    assert await store.watch("resp_1", "me") is None
+
+
 async def test_closing_twice_or_after_the_end_changes_nothing() -> None:
     engine, store = playing(*saying("Hello")), ObservedStore()
     service = make_service(engine, store)
@@ -91,7 +123,7 @@ async def test_closing_twice_or_after_the_end_changes_nothing() -> None:
 
 async def test_a_task_that_is_cancelled_cancels_its_response() -> None:
     engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
-    task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
+    task = asyncio.create_task(create(make_service(engine, store), REQUEST))
     await engine.held.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -99,13 +131,13 @@ async def test_a_task_that_is_cancelled_cancels_its_response() -> None:
     await store.wait_ended()
     assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
     stored = decode_stored(store.ends[0].body).response
-    assert [part.text for item in stored.output for part in item.content] == ["Hel"]
+    assert stored.output_text == "Hel"
 
 
 async def test_a_caller_who_goes_while_its_response_is_being_stored_takes_nothing_with_it() -> None:
     engine, store = playing(*saying("Hello")), ObservedStore()
     store.hold = asyncio.Event()
-    task = asyncio.create_task(make_service(engine, store).create(REQUEST, "me"))
+    task = asyncio.create_task(create(make_service(engine, store), REQUEST))
     await store.wait_ending()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -126,8 +158,8 @@ async def test_the_end_is_stored_before_it_is_told() -> None:
 
 async def test_a_whole_answer_in_the_first_batch_is_an_answer() -> None:
     batch = (GenerationStarted(5), TextDelta("Hello", 1), GenerationFinished("stop", 2))
-    stored = await make_service(playing(batch), ObservedStore()).create(REQUEST, "me")
-    assert stored.response.output[0].content[0].text == "Hello"
+    stored = await create(make_service(playing(batch), ObservedStore()), REQUEST)
+    assert stored.response.output_text == "Hello"
 
 
 FAILURES: list[tuple[Exception, str]] = [
@@ -159,7 +191,7 @@ async def test_a_failure_is_raised_to_a_caller_who_waits_for_the_whole(
 ) -> None:
     store = ObservedStore()
     with pytest.raises(ServiceError) as caught:
-        await make_service(playing(*BEGINNING, error), store).create(REQUEST, "me")
+        await create(make_service(playing(*BEGINNING, error), store), REQUEST)
     is_temporary = isinstance(error, UnavailableError | EngineStoppedError)
     told = (
         UnavailableError(message) if is_temporary else InternalError(message, None, "server_error")
@@ -196,7 +228,7 @@ async def test_a_response_that_cannot_be_stored_has_failed(error: Exception) -> 
 async def test_a_response_that_need_not_be_stored_does_not_need_the_store() -> None:
     store = ObservedStore()
     store.records.broken = StoreError("full")
-    stored = await make_service(playing(*saying("Hello")), store).create(UNSTORED, "me")
+    stored = await create(make_service(playing(*saying("Hello")), store), UNSTORED)
     assert stored.response.status == "completed"
 
 
@@ -211,6 +243,16 @@ async def test_a_cancelled_response_that_cannot_be_stored_is_in_the_log(
     await settle()
     assert caplog.messages == ["response resp_1 is not stored"]
     assert "the disk is full" in caplog.text
+
+
+async def test_the_engine_is_free_while_the_end_is_being_stored() -> None:
+    engine, store = playing(*saying("Hello")), ObservedStore()
+    store.hold = asyncio.Event()
+    task = asyncio.create_task(create(make_service(engine, store), REQUEST))
+    await store.wait_ending()
+    assert engine.closed == ["resp_1"]
+    store.hold.set()
+    assert (await task).response.status == "completed"
 
 
 async def test_a_store_that_is_away_lets_nothing_begin() -> None:
@@ -286,7 +328,7 @@ async def test_a_response_that_does_not_stop_in_time_is_told(
 async def test_a_running_response_that_is_deleted_is_stopped_and_not_kept() -> None:
     engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
     service = make_service(engine, store)
-    task = asyncio.create_task(service.create(REQUEST, "me"))
+    task = asyncio.create_task(create(service, REQUEST))
     await store.wait_begun()
     await service.delete("resp_1", "me")
     assert (await task).response.status == "cancelled"
@@ -296,6 +338,6 @@ async def test_a_running_response_that_is_deleted_is_stopped_and_not_kept() -> N
 
 async def test_the_generation_is_called_as_the_response_is() -> None:
     engine = playing(*saying("Hello"))
-    stored = await make_service(engine, ObservedStore()).create(REQUEST, "me")
+    stored = await create(make_service(engine, ObservedStore()), REQUEST)
     asked: GenerateRequest = engine.requests[0]
     assert asked.generation_id == stored.response.response_id == "resp_1"

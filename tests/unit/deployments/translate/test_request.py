@@ -7,10 +7,22 @@ import pytest
 
 from deployments.errors import InvalidRequestError
 from deployments.resource.response import RequestEcho
-from deployments.translate.request import to_chat_messages, to_echo, to_generate_request
+from deployments.translate.request import (
+    list_powerless,
+    to_echo,
+    to_generate_request,
+    to_messages,
+)
 from deployments.wire.parse import parse_model
 from deployments.wire.responses_request import CreateResponse
-from engine.types import ChatMessage, GenerateRequest, SamplingParams
+from engine.types import (
+    ChatMessage,
+    FunctionTool,
+    GenerateRequest,
+    JsonFormat,
+    SamplingParams,
+    ToolCall,
+)
 from tests.support.scripted import CARD
 
 LIMITED = replace(CARD, default_max_tokens=300)
@@ -24,39 +36,6 @@ def test_a_text_is_a_turn_of_the_user_with_the_models_defaults() -> None:
     assert to_generate_request(request(input="Hi"), CARD, "resp_1") == GenerateRequest(
         "resp_1", (ChatMessage("user", "Hi"),), SamplingParams(0.7, 0.9), max_tokens=None
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "sampling"),
-    [
-        ({"temperature": 0}, SamplingParams(0, 0.9)),
-        ({"top_p": 0.0}, SamplingParams(0.7, 0.0)),
-        ({"temperature": 2, "top_p": 1}, SamplingParams(2, 1)),
-        ({"temperature": None, "top_p": None}, SamplingParams(0.7, 0.9)),
-        ({"top_k": 0, "min_p": 0.0, "seed": 0}, SamplingParams(0.7, 0.9, 0, 0.0, seed=0)),
-        (
-            {
-                "presence_penalty": -1,
-                "frequency_penalty": 0.5,
-                "repetition_penalty": 1.2,
-                "logit_bias": {"7": -100, "0": 1.5},
-            },
-            SamplingParams(0.7, 0.9, 0, 0, -1, 0.5, 1.2, ((7, -100), (0, 1.5))),
-        ),
-    ],
-)
-def test_what_a_request_says_of_sampling_beats_the_card(
-    fields: dict[str, Any], sampling: SamplingParams
-) -> None:
-    asked = to_generate_request(request(input="Hi", **fields), CARD, "resp_1")
-    assert asked.sampling == sampling
-
-
-@pytest.mark.parametrize(
-    ("sent", "stop"), [(None, ()), ([], ()), ("a", ("a",)), (["a", "\n"], ("a", "\n"))]
-)
-def test_stop_strings_are_one_or_some(sent: object, stop: tuple[str, ...]) -> None:
-    assert to_generate_request(request(input="Hi", stop=sent), CARD, "resp_1").stop == stop
 
 
 def test_penalties_are_repeated_as_they_hold() -> None:
@@ -76,41 +55,52 @@ def test_the_most_tokens_are_the_requests_else_the_models(sent: int | None, limi
 
 def test_instructions_come_first() -> None:
     items = [{"role": "system", "content": "Rhyme."}, {"role": "user", "content": "Hi"}]
-    assert to_chat_messages(request(instructions="Sing.", input=items)) == (
+    assert to_messages(request(instructions="Sing.", input=items), CARD) == (
         ChatMessage("system", "Sing."),
         ChatMessage("system", "Rhyme."),
         ChatMessage("user", "Hi"),
     )
 
 
+def test_all_that_a_request_asks_reaches_the_engine() -> None:
+    sent = request(
+        input="Hi",
+        temperature=0,
+        max_output_tokens=7,
+        stop="end",
+        top_logprobs=2,
+        tools=[{"type": "function", "name": "f", "strict": True}],
+        max_tool_calls=3,
+        text={"format": {"type": "json_object"}},
+    )
+    assert to_generate_request(sent, CARD, "resp_1") == GenerateRequest(
+        "resp_1",
+        (ChatMessage("user", "Hi"),),
+        SamplingParams(0, 0.9),
+        max_tokens=7,
+        stop=("end",),
+        top_logprobs=2,
+        tools=(FunctionTool("f", is_strict=True),),
+        tool_choice="auto",
+        max_tool_calls=3,
+        output_format=JsonFormat(),
+    )
+
+
+@pytest.mark.parametrize(("takes_tools", "powerless"), [(True, []), (False, ["tools"])])
+def test_tools_have_no_effect_where_the_model_takes_none(
+    takes_tools: bool, powerless: list[str]
+) -> None:
+    card = replace(CARD, takes_tools=takes_tools)
+    tools = request(tools=[{"type": "function", "name": "f"}]).tools
+    assert list_powerless(tools, card) == powerless
+    assert list_powerless([], card) == list_powerless(None, card) == []
+
+
 @pytest.mark.parametrize("instructions", [None, ""])
 def test_without_instructions_nothing_comes_first(instructions: str | None) -> None:
-    assert to_chat_messages(request(instructions=instructions, input="Hi")) == (
+    assert to_messages(request(instructions=instructions, input="Hi"), CARD) == (
         ChatMessage("user", "Hi"),
-    )
-
-
-def test_every_role_has_its_turn_and_a_developer_speaks_as_the_system() -> None:
-    roles = ["developer", "user", "assistant", "system"]
-    items = [{"role": role, "content": role} for role in roles]
-    assert to_chat_messages(request(input=items)) == (
-        ChatMessage("system", "developer"),
-        ChatMessage("user", "user"),
-        ChatMessage("assistant", "assistant"),
-        ChatMessage("system", "system"),
-    )
-
-
-def test_parts_of_any_spelling_are_joined_with_line_ends() -> None:
-    parts = [
-        {"type": "input_text", "text": "a"},
-        {"type": "output_text", "text": ""},
-        {"type": "text", "text": "b\n"},
-    ]
-    items = [{"role": "user", "content": parts}, {"role": "assistant", "content": []}]
-    assert to_chat_messages(request(input=items)) == (
-        ChatMessage("user", "a\n\nb\n"),
-        ChatMessage("assistant", ""),
     )
 
 
@@ -126,6 +116,8 @@ def test_parts_of_any_spelling_are_joined_with_line_ends() -> None:
         {"input": [{"role": "user", "content": []}, {"role": "system", "content": " "}]},
         {"input": [{"role": "user", "content": [{"type": "input_text", "text": "\n"}]}]},
         {"input": " ", "instructions": " "},
+        {"input": [{"type": "reasoning", "content": [], "summary": []}]},
+        {"input": [{"type": "function_call_output", "call_id": "c", "output": ""}]},
     ],
     ids=str,
 )
@@ -150,6 +142,18 @@ def test_a_request_that_says_nothing_is_refused(fields: dict[str, Any]) -> None:
         (
             {"input": [{"role": "assistant", "content": "Hi"}]},
             [ChatMessage("assistant", "Hi")],
+        ),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": "ok"}]},
+            [ChatMessage("tool", "ok", call_id="c")],
+        ),
+        (
+            {"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": ""}]},
+            [ChatMessage("assistant", "", tool_calls=(ToolCall("c", "f", ""),))],
+        ),
+        (
+            {"input": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]}]},
+            [ChatMessage("assistant", "", "a")],
         ),
     ],
     ids=str,
@@ -194,8 +198,10 @@ def test_a_response_repeats_what_was_sent() -> None:
         safety_identifier="safe",
         service_tier="flex",
         store=True,
-        text={"format": {"type": "text"}, "verbosity": "low"},
-        tool_choice="none",
+        text={"format": {"type": "json_object"}, "verbosity": "low"},
+        tool_choice={"type": "function", "function": {"name": "f"}},
+        tools=[{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": 1.0}}}],
+        top_logprobs=4,
         user="me",
     )
     assert to_echo(sent, CARD, is_stored=False) == RequestEcho(
@@ -211,7 +217,18 @@ def test_a_response_repeats_what_was_sent() -> None:
         reasoning={"effort": "low", "summary": None},
         safety_identifier="safe",
         service_tier="flex",
-        tool_choice="none",
+        text_format={"type": "json_object"},
+        tool_choice={"type": "function", "name": "f"},
+        tools=(
+            {
+                "type": "function",
+                "name": "f",
+                "description": None,
+                "parameters": {"z": 1, "a": 1.0},
+                "strict": False,
+            },
+        ),
+        top_logprobs=4,
         user="me",
         verbosity="low",
     )

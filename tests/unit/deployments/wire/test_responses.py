@@ -6,20 +6,28 @@ from typing import Any, get_args
 import pytest
 
 from deployments.resource.events import (
+    ArgumentsDelta,
+    ArgumentsDone,
     ItemAdded,
     ItemDone,
     OutputTextDelta,
     OutputTextDone,
     PartAdded,
     PartDone,
+    ReasoningTextDelta,
+    ReasoningTextDone,
     ResponseCreated,
     ResponseEnded,
     ResponseInProgress,
     StreamEvent,
 )
 from deployments.resource.response import (
+    FunctionCallItem,
+    ItemStatus,
     MessageItem,
     OutputText,
+    ReasoningItem,
+    ReasoningText,
     RequestEcho,
     Response,
     ResponseFailure,
@@ -27,11 +35,15 @@ from deployments.resource.response import (
     StoredResponse,
     Usage,
 )
-from deployments.wire.responses import ResponseEventWriter, to_body
+from deployments.wire.responses import ResponseEventWriter, to_body, to_item
+from engine.types import SampledLogprob, TokenLogprob
 from tests.support.resources import (
     CONTRACT_FIELDS,
+    make_call,
+    make_logprob,
     make_message,
     make_part,
+    make_reasoning,
     make_resource,
     make_usage,
 )
@@ -39,6 +51,12 @@ from tests.support.resources import (
 BEGUN = Response("resp_1", 1_700_000_000, "in_progress", "scripted")
 ECHO = RequestEcho(temperature=0.7, top_p=0.9, is_stored=True)
 ITEM = MessageItem("msg_1", "completed", (OutputText("Hello"),))
+CALL = FunctionCallItem("fc_1", "completed", "call_1", "find", '{"q":1}')
+LOGPROBS = (SampledLogprob(TokenLogprob(b"Hel", -0.5), (TokenLogprob(b"\xff", -1.5),)),)
+WIRE_LOGPROBS = [make_logprob(b"Hel", -0.5, (b"\xff", -1.5))]
+PLACE = {"item_id": "msg_1", "output_index": 2, "content_index": 3}
+RS_PLACE = {**PLACE, "item_id": "rs_1"}
+FC_PLACE = {"item_id": "fc_1", "output_index": 2}
 EVENTS: list[tuple[StreamEvent, str, dict[str, Any]]] = [
     (ResponseCreated(BEGUN), "response.created", {"response": make_resource()}),
     (ResponseInProgress(BEGUN), "response.in_progress", {"response": make_resource()}),
@@ -50,34 +68,42 @@ EVENTS: list[tuple[StreamEvent, str, dict[str, Any]]] = [
     (
         PartAdded("msg_1", 2, 3, OutputText("")),
         "response.content_part.added",
-        {"item_id": "msg_1", "output_index": 2, "content_index": 3, "part": make_part("")},
+        {**PLACE, "part": make_part("")},
     ),
     (
-        OutputTextDelta("msg_1", 2, 3, "Hel"),
+        OutputTextDelta("msg_1", 2, 3, "Hel", LOGPROBS),
         "response.output_text.delta",
-        {
-            "item_id": "msg_1",
-            "output_index": 2,
-            "content_index": 3,
-            "delta": "Hel",
-            "logprobs": [],
-        },
+        {**PLACE, "delta": "Hel", "logprobs": WIRE_LOGPROBS},
     ),
     (
         OutputTextDone("msg_1", 2, 3, "Hello"),
         "response.output_text.done",
-        {
-            "item_id": "msg_1",
-            "output_index": 2,
-            "content_index": 3,
-            "text": "Hello",
-            "logprobs": [],
-        },
+        {**PLACE, "text": "Hello", "logprobs": []},
+    ),
+    (
+        ReasoningTextDelta("rs_1", 2, 3, "Hm"),
+        "response.reasoning_text.delta",
+        {**RS_PLACE, "delta": "Hm"},
+    ),
+    (
+        ReasoningTextDone("rs_1", 2, 3, "Hm hm"),
+        "response.reasoning_text.done",
+        {**RS_PLACE, "text": "Hm hm"},
+    ),
+    (
+        ArgumentsDelta("fc_1", 2, '{"q":'),
+        "response.function_call_arguments.delta",
+        {**FC_PLACE, "delta": '{"q":'},
+    ),
+    (
+        ArgumentsDone("fc_1", 2, "find", '{"q":1}'),
+        "response.function_call_arguments.done",
+        {**FC_PLACE, "name": "find", "arguments": '{"q":1}'},
     ),
     (
         PartDone("msg_1", 2, 3, OutputText("Hello")),
         "response.content_part.done",
-        {"item_id": "msg_1", "output_index": 2, "content_index": 3, "part": make_part("Hello")},
+        {**PLACE, "part": make_part("Hello")},
     ),
     (
         ItemDone(2, ITEM),
@@ -107,6 +133,8 @@ def test_a_response_that_has_ended_says_how() -> None:
         model="scripted",
         output=(
             MessageItem("msg_1", "completed", (OutputText("Hel"), OutputText("lo"))),
+            ReasoningItem("rs_1", "completed", (ReasoningText("Hm"),)),
+            CALL,
             MessageItem("msg_2", "incomplete", (OutputText(" you"),)),
         ),
         usage=Usage(5, 6, cached_tokens=3, reasoning_tokens=2),
@@ -119,6 +147,8 @@ def test_a_response_that_has_ended_says_how() -> None:
         completed_at=1_700_000_009,
         output=[
             make_message("Hel", "lo"),
+            make_reasoning("Hm"),
+            make_call("find", '{"q":1}'),
             make_message(" you", item_id="msg_2", status="incomplete"),
         ],
         output_text="Hello you",
@@ -133,6 +163,8 @@ def test_a_response_repeats_its_request() -> None:
         temperature=0.0,
         top_p=1.0,
         is_stored=False,
+        presence_penalty=0.5,
+        frequency_penalty=-0.5,
         instructions="Sing.",
         max_output_tokens=7,
         max_tool_calls=3,
@@ -142,7 +174,10 @@ def test_a_response_repeats_its_request() -> None:
         reasoning={"effort": "low", "summary": None},
         safety_identifier="safe",
         service_tier="flex",
-        tool_choice="none",
+        text_format={"type": "json_object"},
+        tool_choice={"type": "function", "name": "find"},
+        tools=({"type": "function", "name": "find"},),
+        top_logprobs=3,
         user="me",
         verbosity="low",
     )
@@ -150,6 +185,8 @@ def test_a_response_repeats_its_request() -> None:
         temperature=0.0,
         top_p=1.0,
         store=False,
+        presence_penalty=0.5,
+        frequency_penalty=-0.5,
         instructions="Sing.",
         max_output_tokens=7,
         max_tool_calls=3,
@@ -159,10 +196,33 @@ def test_a_response_repeats_its_request() -> None:
         reasoning={"effort": "low", "summary": None},
         safety_identifier="safe",
         service_tier="flex",
-        tool_choice="none",
+        tool_choice={"type": "function", "name": "find"},
+        tools=[{"type": "function", "name": "find"}],
+        top_logprobs=3,
         user="me",
-        text={"format": {"type": "text"}, "verbosity": "low"},
+        text={"format": {"type": "json_object"}, "verbosity": "low"},
     )
+
+
+STATUSES: list[ItemStatus] = ["in_progress", "completed", "incomplete"]
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_every_item_has_a_status_and_no_part_that_is_null(status: ItemStatus) -> None:
+    written = [
+        to_item(MessageItem("msg_1", status, (OutputText("Hel", LOGPROBS),))),
+        to_item(ReasoningItem("rs_1", status, ())),
+        to_item(ReasoningItem("rs_1", status, (ReasoningText("Hm"),))),
+        to_item(FunctionCallItem("fc_1", status, "call_1", "find", "")),
+    ]
+    message = make_message("Hel", status=status)
+    message["content"] = [{**make_part("Hel"), "logprobs": WIRE_LOGPROBS}]
+    assert written == [
+        message,
+        make_reasoning(status=status),
+        make_reasoning("Hm", status=status),
+        make_call("find", "", status=status),
+    ]
 
 
 def read(event: bytes) -> tuple[str, dict[str, Any]]:
