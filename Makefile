@@ -19,6 +19,10 @@ INPUTS := pyproject.toml constraints.txt
 RUNTIME := $(VENV)/installed-$(or $(MLX_EXTRA),metal)
 DEV := $(RUNTIME)-dev
 
+# openai-node, a judge of the streams; where there is no node, its tests are skipped.
+NODE_CLIENT := tests/node/node_modules/installed
+NODE := $(shell command -v node >/dev/null 2>&1 && command -v npm 2>/dev/null)
+
 comma := ,
 # torch by name and version: pip then prefers a local build for this platform to a newer large one.
 install = $(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -38,7 +42,7 @@ help: ## Show this list
 serve: $(RUNTIME) ## Serve the models of serve_config.yaml, or of another file: CONFIG=configs/...
 	@exec $(BIN)/python -m deployments.launch '$(CONFIG)'
 
-test: $(DEV) ## Run the tests; some of them: ARGS='tests/unit -k sse'
+test: $(DEV) $(if $(NODE),$(NODE_CLIENT)) ## Run the tests; some of them: ARGS='tests/unit -k sse'
 	@$(BIN)/python -m pytest $(ARGS)
 
 check: $(DEV) ## Check format, lint, types and layers
@@ -61,8 +65,8 @@ types: $(DEV) ## Check types
 bench: $(RUNTIME) ## Measure a server that runs: ARGS='--help' lists what can be asked
 	@$(BIN)/python -m benchmarks.online $(ARGS)
 
-clean: ## Delete the virtual environment; needed before another MLX_EXTRA
-	rm -rf $(VENV)
+clean: ## Delete what was installed; needed before another MLX_EXTRA
+	rm -rf $(VENV) tests/node/node_modules
 
 $(BIN)/pip:
 	@test -n '$(PYTHON)' || { echo 'Antiphon needs Python 3.11 or newer, and none was found on the PATH;' \
@@ -82,3 +86,7 @@ $(DEV): $(INPUTS) | $(BIN)/pip
 	$(call install,$(MLX_EXTRA)$(if $(MLX_EXTRA),$(comma))dev)
 	@$(hook)
 	@touch $(RUNTIME) $@
+
+$(NODE_CLIENT): tests/node/package.json
+	@npm install --prefix tests/node --loglevel error && touch $@ || \
+		echo 'npm could not install openai-node.' >&2
