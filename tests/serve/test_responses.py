@@ -19,7 +19,7 @@ def read_stream(client: openai.OpenAI, model: str, text: str, max_output_tokens:
 
 
 def test_models_are_listed_and_found_by_name_and_alias(client: openai.OpenAI) -> None:
-    assert [model.id for model in client.models.list()] == [PLAIN, TOOLS]
+    assert [model.id for model in client.models.list()] == [PLAIN, TOOLS, "long", "base"]
     for name in (PLAIN, "smol", "org/smol:latest"):
         assert client.models.retrieve(name).id == PLAIN
 

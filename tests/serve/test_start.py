@@ -13,7 +13,7 @@ END_S = 120
 
 def start(folder: Path, **changes: dict[str, Any]) -> Server:
     config = folder / "config.yaml"
-    port = write_config(config, REPOSITORY / "serve_config.yaml", **changes)
+    port = write_config(config, REPOSITORY / "serve_config.yaml", changes)
     return Server.start(config, port, folder)
 
 

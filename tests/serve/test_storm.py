@@ -27,7 +27,7 @@ async def soak(server: Server) -> AsyncIterator[Soak]:
 def count_resident_bytes(server: Server) -> int:
     """Memory of all replicas: engines, store and ingress."""
     pids = server.pids("ServeReplica:")
-    assert len(pids) == 4
+    assert len(pids) == 6
     return sum(psutil.Process(pid).memory_info().rss for pid in pids)
 
 
