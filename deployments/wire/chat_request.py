@@ -17,17 +17,18 @@ from pydantic_core import PydanticCustomError
 
 from deployments.wire.base import (
     MAX_COUNT,
-    MAX_ELEMENTS,
     MAX_LOGPROBS,
     MISSING,
     NO_OBJECT,
     UNSUPPORTED,
+    Array,
     CallId,
+    JsonObject,
     Label,
-    MetadataKey,
-    MetadataValue,
+    Metadata,
     SamplingFields,
     WireModel,
+    check_total,
     list_sent,
 )
 from deployments.wire.content import Content, FunctionOutput
@@ -163,7 +164,7 @@ class AssistantMessage(WireModel):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: list[SentCall] | None = Field(None, max_length=MAX_ELEMENTS)
+    tool_calls: Array[SentCall] | None = None
     function_call: Annotated[Any, AfterValidator(refuse_function_call)] = None
     audio: Annotated[Any, AfterValidator(refuse_audio)] = None
     content: Content | None = Field(None, validate_default=True)
@@ -248,7 +249,7 @@ class StreamFields(SamplingFields):
 class ChatCompletionRequest(StreamFields):
     """What this server takes of a request. `max_completion_tokens` beats the older `max_tokens`."""
 
-    messages: list[Message] = Field(max_length=MAX_ELEMENTS)
+    messages: Annotated[Array[Message], BeforeValidator(check_total)]
     max_completion_tokens: int | None = Field(None, ge=1, le=MAX_COUNT)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
@@ -257,10 +258,10 @@ class ChatCompletionRequest(StreamFields):
     parallel_tool_calls: bool | None = None
     response_format: AnswerFormat | None = None
     reasoning_effort: Label | None = None
-    metadata: dict[MetadataKey, MetadataValue] | None = Field(None, max_length=16)
+    metadata: Metadata | None = None
     store: bool | None = None
     service_tier: Label | None = None
-    prediction: dict[str, Any] | None = None
+    prediction: JsonObject | None = None
     verbosity: Literal["low", "medium", "high"] | None = None
     safety_identifier: Label | None = None
     prompt_cache_key: Label | None = None
