@@ -81,7 +81,7 @@ class DeadlineError(EngineError):
         self.limit_s = limit_s
         self.message = (
             f"The answer took longer than the {limit_s:g} s that this server allows, the wait in "
-            "its queue included; a smaller max_output_tokens makes it shorter."
+            "its queue included; a smaller limit of output tokens makes it shorter."
         )
 
 

@@ -88,45 +88,11 @@ def test_input_tokens_are_what_usage_says(v1: openai.OpenAI, body: Any) -> None:
         assert counted.input_tokens == response.usage.input_tokens
 
 
-def test_all_routes_give_one_greedy_text(v1: openai.OpenAI) -> None:
-    messages: Any = [{"role": "user", "content": CAPITAL}]
-    whole = v1.chat.completions.create(model=PLAIN, messages=messages, temperature=0)
-    chunks = v1.chat.completions.create(
-        model=PLAIN,
-        messages=messages,
-        temperature=0,
-        stream=True,
-        stream_options={"include_usage": True},
-    )
-    pieces, usages = [], []
-    for chunk in chunks:
-        pieces += [choice.delta.content or "" for choice in chunk.choices]
-        usages.append(chunk.usage)
-    assert whole.choices[0].message.content == "".join(pieces) == ANSWER
-    assert whole.choices[0].finish_reason == "stop"
-    assert whole.usage is not None
-    assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (47, 10)
-    assert usages[-1] == whole.usage
-    assert set(usages[:-1]) == {None}
-
-
-def test_a_base_model_completes_text_and_takes_no_messages(v1: openai.OpenAI) -> None:
-    completion = v1.completions.create(model="base", prompt="Once", max_tokens=4, temperature=0)
-    again = v1.completions.create(model="base", prompt="", max_tokens=4, temperature=0)
-    assert completion.choices[0].finish_reason == again.choices[0].finish_reason == "length"
-    assert completion.usage is not None
-    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (4, 4)
-    messages: Any = [{"role": "user", "content": "Hi"}]
-    for stream in (False, True):
-        for ask in (
-            lambda stream=stream: v1.responses.create(model="base", input="Hi", stream=stream),
-            lambda stream=stream: v1.chat.completions.create(
-                model="base", messages=messages, stream=stream
-            ),
-        ):
-            with pytest.raises(openai.BadRequestError) as error:
-                ask()
-            assert (error.value.code, error.value.param) == ("chat_template_missing", "model")
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_without_a_template_takes_no_messages(v1: openai.OpenAI, stream: bool) -> None:
+    with pytest.raises(openai.BadRequestError) as error:
+        v1.responses.create(model="base", input="Hi", stream=stream)
+    assert (error.value.code, error.value.param) == ("chat_template_missing", "model")
 
 
 def test_what_has_no_effect_is_named_and_what_must_hold_is_refused(v1: openai.OpenAI) -> None:
