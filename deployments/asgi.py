@@ -26,7 +26,7 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
     to_service_error,
 )
-from deployments.sse import to_json
+from deployments.sse import encode_json
 from deployments.wire.errors import to_error_body, to_error_headers, to_status
 from engine.errors import EngineError
 from stores.errors import StoreError
@@ -54,7 +54,7 @@ class JsonReply(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        return to_json(content).encode()
+        return encode_json(content)
 
 
 class EventStreamReply(StreamingResponse):

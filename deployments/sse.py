@@ -19,11 +19,6 @@ def encode_json(value: Any) -> bytes:
     return pydantic_core.to_json(value, inf_nan_mode="null")
 
 
-def to_json(value: Any) -> str:
-    """As `encode_json`, as text."""
-    return encode_json(value).decode()
-
-
 def encode_event(name: str, data: Any) -> bytes:
     """One event of a stream, `data` as one line of JSON (which never holds a raw line end)."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), encode_json(data))

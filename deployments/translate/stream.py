@@ -20,7 +20,8 @@ comes in and however the text is cut:
 - An item that was announced is finished, and is in the final object under the same id, at the same
   index, with the text that its deltas add up to. This holds for a failed or cancelled response too.
 - Items are `completed`, but the one that a length stop, a failure or a cancel cut is `incomplete`.
-  A call that was whole before the cut stays `completed`: its caller may rely on it.
+  A call that was whole before the cut stays `completed`: its caller may rely on it. One that is
+  whole without arguments has an empty object, which every client can parse.
 - An answer that comes to its end without a message or a call has a message with one empty part, so
   that a caller who reads the first part finds it; and so has an answer that is cut before its first
   character by its length. A failure or a cancel before the first character leaves no item.
@@ -241,8 +242,9 @@ class ResponseStream:
         if self._open is None:
             return []
         item, self._open = self._open, None
+        closed = item.close(status)
         self._done.append(item.item(status))
-        return item.close(status)
+        return closed
 
     def _end(self, item_status: ItemStatus, ended: Response) -> list[StreamEvent]:
         closed = self._close(item_status)

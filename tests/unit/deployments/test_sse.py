@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from deployments.sse import COMMENT, DONE, encode_data, encode_event, to_json
+from deployments.sse import COMMENT, DONE, encode_data, encode_event, encode_json
 
 AWKWARD = {
     "line ends": "a\nb\r\nc\rd\n\n",
@@ -34,12 +34,12 @@ def test_any_text_stays_in_one_data_line(text: str) -> None:
 
 
 def test_text_beyond_ascii_is_sent_as_it_is() -> None:
-    assert to_json("é\u2028🙂") == '"é\u2028🙂"'
+    assert encode_json("é\u2028🙂").decode() == '"é\u2028🙂"'
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_none_in_json_breaks_no_stream(value: float) -> None:
-    assert to_json({"a": [value]}) == '{"a":[null]}'
+    assert encode_json({"a": [value]}) == b'{"a":[null]}'
     assert encode_event("x", value) == b"event: x\ndata: null\n\n"
 
 
@@ -47,14 +47,14 @@ def test_a_number_that_is_none_in_json_breaks_no_stream(value: float) -> None:
     "value", ["\ud800", b"\xff", object()], ids=["surrogate", "bytes", "object"]
 )
 def test_what_is_no_json_is_refused(value: object) -> None:
-    for encode in (to_json, encode_data, lambda value: encode_event("x", value)):
+    for encode in (encode_json, encode_data, lambda value: encode_event("x", value)):
         with pytest.raises(ValueError, match="serializ"):
             encode({"a": value})
 
 
 def test_numbers_are_read_as_they_were() -> None:
     numbers = [0, -1, 2**53, 2**63, 10**30, 0.1, -0.0, 1e16, 1e-7, 5e-324, 1.7976931348623157e308]
-    assert json.loads(to_json(numbers)) == numbers
+    assert json.loads(encode_json(numbers)) == numbers
 
 
 def test_the_end_of_a_stream_is_what_openai_sends() -> None:

@@ -282,12 +282,21 @@ def test_a_call_grows_from_its_name_to_its_whole_arguments() -> None:
     assert stream.response().output == (done,)
 
 
-def test_a_call_without_arguments_has_no_delta() -> None:
+def test_a_whole_call_without_arguments_has_an_empty_object() -> None:
     made = feed(make_stream(), STARTED, ToolCallStarted("now", 1), ToolCallFinished(2))
     assert made == [
         ItemAdded(0, call("now", "", "in_progress")),
+        ArgumentsDelta("fc_1", 0, "{}"),
+        ArgumentsDone("fc_1", 0, "now", "{}"),
+        ItemDone(0, call("now", "{}")),
+    ]
+
+
+def test_a_call_that_is_cut_before_its_arguments_has_none() -> None:
+    made = feed(make_stream(), STARTED, ToolCallStarted("now", 1), GenerationFinished("length", 1))
+    assert made[1:3] == [
         ArgumentsDone("fc_1", 0, "now", ""),
-        ItemDone(0, call("now", "")),
+        ItemDone(0, call("now", "", "incomplete")),
     ]
 
 
@@ -308,18 +317,18 @@ def test_an_empty_piece_of_arguments_is_no_event() -> None:
     [
         (thinking("Hm"), [reasoning("Hm"), message("", "completed")]),
         ([*calling("now", "{}")], [call("now", "{}")]),
-        ([ReasoningDelta("Hm", 1), *calling("now")], [reasoning("Hm"), call("now", "")]),
+        ([ReasoningDelta("Hm", 1), *calling("now")], [reasoning("Hm"), call("now", "{}")]),
         (
             [*calling("now", "{}"), *calling("find", "{}")],
             [call("now", "{}"), call("find", "{}", number=2)],
         ),
         (
             [ToolCallStarted("now", 1), ToolCallStarted("find", 2)],
-            [call("now", ""), call("find", "", number=2)],
+            [call("now", "{}"), call("find", "{}", number=2)],
         ),
         (
             [ToolCallStarted("now", 1), TextDelta("So", 2)],
-            [call("now", ""), message("So", "completed")],
+            [call("now", "{}"), message("So", "completed")],
         ),
     ],
 )
@@ -404,7 +413,7 @@ def test_after_the_last_call_allowed_the_response_is_whole(max_calls: int) -> No
 def test_what_comes_after_the_last_call_allowed_is_not_part_of_it(more: EngineEvent) -> None:
     stream = played(ToolCallStarted("now", 1), more, max_calls=1)
     assert stream.has_ended
-    assert stream.response().output == (call("now", ""),)
+    assert stream.response().output == (call("now", "{}"),)
 
 
 def test_a_text_before_the_first_call_counts_for_nothing() -> None:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from deployments.sse import to_json
+from deployments.sse import encode_json
 from deployments.wire.logprobs import FLOOR, to_finite, to_logprobs, to_text
 from engine.types import SampledLogprob, TokenLogprob
 
@@ -47,8 +47,8 @@ def test_a_token_that_is_no_text_still_has_its_bytes(token: bytes, text: str) ->
     (written,) = to_logprobs((SampledLogprob(TokenLogprob(token, 0.0), ()),))
     assert (to_text(TokenLogprob(token, 0.0)), written["token"]) == (text, text)
     assert bytes(written["bytes"]) == token
-    assert json.loads(to_json(written)) == written
-    to_json(written).encode()
+    assert json.loads(encode_json(written)) == written
+    encode_json(written).decode()
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_a_log_probability_is_always_one_that_json_can_say(computed: float, told
     token = TokenLogprob(b"x", computed)
     (written,) = to_logprobs((SampledLogprob(token, (token,)),))
     assert written["logprob"] == written["top_logprobs"][0]["logprob"] == told
-    assert json.loads(to_json(written)) == written
+    assert json.loads(encode_json(written)) == written
