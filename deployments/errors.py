@@ -19,6 +19,7 @@ from stores.errors import StoreDisabledError, StoreError
 
 RETRY_AFTER_S = 2
 NO_TEMPLATE = "chat_template_missing"
+DEADLINE = "deadline_exceeded"
 
 
 class ServiceError(Exception):
@@ -85,7 +86,7 @@ def to_service_error(error: Exception) -> ServiceError:
         case EngineStoppedError():
             return UnavailableError("The model is restarting; try again soon.")
         case DeadlineError():
-            return UnavailableError(error.message, None, "deadline_exceeded")
+            return InternalError(error.message, None, DEADLINE)
         case StoreDisabledError():
             return InvalidRequestError(error.message, None, "unsupported_value")
         case GenerationFailedError():

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -144,6 +145,15 @@ def check_not_streamed(query: Mapping[str, str]) -> None:
         )
 
 
+async def refuse_route(_: Request) -> Response:
+    """A route of OpenAI's that is not here.
+
+    Raises:
+        HTTPException: always.
+    """
+    raise HTTPException(404)
+
+
 def by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
     """One endpoint for all methods of a path, so that a 405 names them all."""
 
@@ -162,6 +172,7 @@ def make_app(ingress: Ingress, keys: KeyRing, is_behind_proxy: bool) -> Starlett
     served: dict[str, dict[str, Endpoint]] = {
         "/responses": {"POST": ingress.create_response},
         "/responses/input_tokens": {"POST": ingress.count_input},
+        "/responses/compact": {"POST": refuse_route},  # or it would be a response's id
         "/responses/{response_id}": {
             "GET": ingress.retrieve_response,
             "DELETE": ingress.delete_response,

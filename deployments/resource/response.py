@@ -85,7 +85,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ResponseFailure:
-    """Why a response failed, as its caller may know it; `is_temporary`: a retry may help."""
+    """Why a response failed, as its caller may know it; `is_temporary`: a retry may help.
+
+    `code` is for those who do not stream: a response itself only knows `server_error`.
+    """
 
     code: str
     message: str

@@ -103,7 +103,8 @@ class Generations:
             logger.exception("response %s failed", machine.response().response_id)
             await generation.rest.close()
             told = to_service_error(error)
-            for event in machine.fail(told.message, isinstance(told, UnavailableError)):
+            is_temporary = isinstance(told, UnavailableError)
+            for event in machine.fail(told.message, is_temporary, told.code or "server_error"):
                 yield event
 
     def _feed(self, machine: ResponseStream, batch: Batch | None) -> Iterator[StreamEvent]:

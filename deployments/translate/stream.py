@@ -143,14 +143,16 @@ class ResponseStream:
                 return self._finish(event, now)
         assert_never(event)
 
-    def fail(self, message: str, is_temporary: bool = False) -> list[StreamEvent]:
-        """End the response as failed; `message` is what the caller is told.
+    def fail(
+        self, message: str, is_temporary: bool = False, code: str = "server_error"
+    ) -> list[StreamEvent]:
+        """End the response as failed; `message` and `code` are what the caller is told.
 
         Raises:
             RuntimeError: where the response has ended.
         """
         self._check_open()
-        failure = ResponseFailure("server_error", message, is_temporary)
+        failure = ResponseFailure(code, message, is_temporary)
         return self._end("incomplete", replace(self._response, status="failed", failure=failure))
 
     def cancel(self) -> list[StreamEvent]:

@@ -129,8 +129,8 @@ def check_capabilities(
         )
     if answer is not None and not card.can_constrain:
         raise InvalidRequestError(
-            f"The model '{card.name}' cannot be bound to JSON, so '{format_param}' can only be "
-            "text.",
+            f"This server does not bind the model '{card.name}' to JSON, so '{format_param}' can "
+            "only be text.",
             format_param,
             "unsupported_value",
         )
@@ -138,7 +138,7 @@ def check_capabilities(
         return use
     if use.is_forced or use.is_narrowed:
         raise InvalidRequestError(
-            f"The model '{card.name}' takes no tools, so 'tool_choice' cannot be held.",
+            f"This server shows the model '{card.name}' no tools, so 'tool_choice' cannot be held.",
             "tool_choice",
             "unsupported_value",
         )

@@ -210,8 +210,9 @@ def check_served(
     for key, neutral in {**NOT_SERVED_ANYWHERE, **not_served}.items():
         value = body.get(key)
         if value is not None and not any(is_same(value, other) for other in neutral):
+            this = f"'{key}' with this value" if neutral else f"'{key}'"
             raise InvalidRequestError(
-                f"'{key}' with this value is not supported by this server.",
+                f"{this} is not supported by this server.",
                 key,
                 "unsupported_value",
             )

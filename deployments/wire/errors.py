@@ -3,6 +3,7 @@
 from typing import Any
 
 from deployments.errors import (
+    DEADLINE,
     RETRY_AFTER_S,
     AuthenticationError,
     InternalError,
@@ -45,7 +46,12 @@ def to_error_body(error: ServiceError) -> dict[str, Any]:
 
 
 def to_error_headers(error: ServiceError) -> dict[str, str]:
-    """`Retry-After` in seconds where sending the same request again may help."""
+    """`Retry-After` in seconds where sending the same request again may help.
+
+    What took too long once will again: OpenAI's clients are told not to try by themselves.
+    """
+    if error.code == DEADLINE:
+        return {"x-should-retry": "false"}
     if isinstance(error, TooManyRequestsError | UnavailableError):
         return {"retry-after": str(RETRY_AFTER_S)}
     return {}

@@ -54,7 +54,7 @@ def _own_fields(response: Response) -> Json:
         "output": [to_item(item) for item in response.output],
         "output_text": response.output_text,
         "usage": None if response.usage is None else to_usage(response.usage),
-        "error": None if failure is None else {"code": failure.code, "message": failure.message},
+        "error": failure and {"code": "server_error", "message": failure.message},
         "incomplete_details": None if reason is None else {"reason": reason},
     }
 

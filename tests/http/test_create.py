@@ -7,7 +7,12 @@ import pytest
 from openai import BadRequestError, InternalServerError, NotFoundError, RateLimitError
 
 from deployments.errors import UnavailableError
-from engine.errors import ContextLengthError, GenerationFailedError, QueueFullError
+from engine.errors import (
+    ContextLengthError,
+    DeadlineError,
+    GenerationFailedError,
+    QueueFullError,
+)
 from engine.types import (
     ChatMessage,
     GenerateRequest,
@@ -250,6 +255,22 @@ FAILURE: list[Step] = [
     TextDelta("Hel", 1),
     GenerationFailedError("The model ran out of memory."),
 ]
+
+
+@pytest.mark.parametrize("route", ["responses", "chat/completions"])
+async def test_what_took_too_long_is_not_begun_again_by_openais_client(route: str) -> None:
+    engine = playing(GenerationStarted(5), DeadlineError(60.0))
+    async with serving(engine) as served:
+        patient = served.openai.with_options(max_retries=3)
+        with pytest.raises(InternalServerError) as caught:
+            if route == "responses":
+                await patient.responses.create(**ASK)
+            else:
+                await patient.chat.completions.create(
+                    model="scripted", messages=[{"role": "user", "content": "Hi"}]
+                )
+    assert (caught.value.status_code, caught.value.code) == (500, "deadline_exceeded")
+    assert len(engine.requests) == 1
 
 
 async def test_a_failure_is_an_error_and_the_record_of_it_is_kept() -> None:

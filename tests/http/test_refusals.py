@@ -220,6 +220,7 @@ async def test_a_header_that_steers_serves_proxy_is_refused_on_every_route(
         ("POST", "/v1/v1/responses"),
         ("GET", "/v1/responses/resp_1/nothing"),
         ("POST", "/v1/embeddings"),
+        ("POST", "/v1/responses/compact"),
         ("GET", "/v1/health"),
     ],
 )

@@ -187,7 +187,8 @@ async def test_a_model_is_not_asked_for_what_it_cannot_do(sent: Json, param: str
         with pytest.raises(BadRequestError) as caught:
             await served.openai.responses.create(**ASK, tools=TOOLS, **sent)
     assert (caught.value.param, caught.value.code) == (param, "unsupported_value")
-    assert "The model 'scripted' " in caught.value.message
+    assert "This server " in caught.value.message
+    assert "the model 'scripted' " in caught.value.message
     assert engine.requests == []
 
 

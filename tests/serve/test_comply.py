@@ -25,8 +25,6 @@ LEFT_OUT = {
     "tool-calling": "the template of the model takes no tools",
     "image-input": "the model sees no images",
     "reasoning-summary": "asked of models with the names of OpenAI's alone",
-    "compact-response": "no such route: 405 as for an id, where it accepts a 404",
-    "compact-missing-model": "no such route: 405 as for an id, where it accepts a 404",
 }
 
 # It looks up references in a way that jsonschema would rather not see any more.

@@ -63,7 +63,7 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
     ),
     (
         DeadlineError(60.0),
-        UnavailableError(DeadlineError(60.0).message, None, "deadline_exceeded"),
+        InternalError(DeadlineError(60.0).message, None, "deadline_exceeded"),
     ),
     (
         NoChatTemplateError(),

@@ -144,7 +144,8 @@ def test_a_model_without_tools_cannot_hold_a_choice(choice: Any) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         check_capabilities(use(choice), None, PLAIN, "text.format")
     assert vars(caught.value) == {
-        "message": "The model 'scripted' takes no tools, so 'tool_choice' cannot be held.",
+        "message": "This server shows the model 'scripted' no tools, so 'tool_choice' cannot be "
+        "held.",
         "param": "tool_choice",
         "code": "unsupported_value",
     }

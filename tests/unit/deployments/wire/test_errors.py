@@ -2,7 +2,7 @@
 
 import pytest
 
-from deployments.errors import ServiceError
+from deployments.errors import InternalError, ServiceError
 from deployments.wire.errors import STATUS, to_error_body, to_error_headers, to_status
 from tests.support.classes import all_subclasses
 
@@ -38,6 +38,11 @@ def test_an_error_has_its_status_type_and_headers(kind: type[ServiceError]) -> N
             "code": "unsupported_value",
         }
     }
+
+
+def test_what_took_too_long_is_not_tried_again_by_itself() -> None:
+    error = InternalError("It took too long.", None, "deadline_exceeded")
+    assert to_error_headers(error) == {"x-should-retry": "false"}
 
 
 @pytest.mark.parametrize("kind", STATUS, ids=lambda kind: kind.__name__)
