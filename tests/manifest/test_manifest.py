@@ -14,8 +14,8 @@ from tests.support.server import REPOSITORY
 FOLDER = Path(__file__).parent
 # Folders whose every test stands in a manifest: they hold the surface's own tests.
 SURFACE = ("tests/http", "tests/golden")
-# What a row without tests may wait for.
-LATER = {"state", "constraints", "speed", "background"}
+# What a row without tests may wait for: work that is to come, or a machine that can run it.
+LATER = {"state", "constraints", "speed", "background", "machine"}
 
 Row = dict[str, Any]
 
