@@ -15,7 +15,7 @@ from deployments.errors import ServiceError
 from deployments.resource.events import StreamEvent
 from deployments.service.completions import CompletionsService
 from deployments.service.generation import Generation
-from deployments.sse import encode_data
+from deployments.sse import encode_data, split_events
 from deployments.translate.request import list_powerless
 from deployments.wire import chat_request, completions_request
 from deployments.wire.base import check_served
@@ -45,7 +45,7 @@ class ChatRoutes:
         wanted = parse_chat_completion(body)
         generation = await self.completions.open_chat(wanted)
         ignored += chat_request.list_ignored(body)
-        headers = to_ignored_header([*ignored, *list_powerless(wanted.tools, generation.card)])
+        headers = to_ignored_header([*ignored, *list_powerless(wanted, generation.card)])
         style = self._to_style(wanted)
         if wanted.stream:
             return self._stream(generation, ChatChunkWriter(style).write, headers)
@@ -78,7 +78,7 @@ class ChatRoutes:
         try:
             async with aclosing(self.completions.stream(generation)) as events:
                 async for event in events:
-                    if chunk := write(event):
+                    for chunk in split_events(write(event)):
                         yield chunk
         except ServiceError as error:
             yield encode_data(to_error_body(error))

@@ -28,6 +28,7 @@ from deployments.chat_routes import ChatRoutes
 from deployments.errors import InvalidRequestError
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import ResponsesService, RunningResponse
+from deployments.sse import split_events
 from deployments.translate.request import list_powerless
 from deployments.wire.base import check_served
 from deployments.wire.metrics import CONTENT_TYPE, ModelMetrics, write_metrics
@@ -57,7 +58,7 @@ class Ingress:
         body, ignored = await read_body(request, self.limits)
         wanted = parse_create_response(body)
         running = await self.responses.open(wanted, request.state.owner)
-        ignored += [*list_ignored(body), *list_powerless(wanted.tools, running.card)]
+        ignored += [*list_ignored(body), *list_powerless(wanted, running.card)]
         headers = to_ignored_header(ignored)
         if wanted.stream:
             close = partial(self.responses.close, running)
@@ -65,9 +66,12 @@ class Ingress:
         return JsonReply(to_body(await self.responses.finish(running)), headers=headers)
 
     async def count_input(self, request: Request) -> Response:
-        body, _ = await read_body(request, self.limits)
-        num_tokens = await self.responses.count_input(parse_create_response(body))
-        return JsonReply({"object": "response.input_tokens", "input_tokens": num_tokens})
+        body, ignored = await read_body(request, self.limits)
+        wanted = parse_create_response(body)
+        num_tokens, card = await self.responses.count_input(wanted)
+        ignored += [*list_ignored(body), *list_powerless(wanted, card)]
+        reply = {"object": "response.input_tokens", "input_tokens": num_tokens}
+        return JsonReply(reply, headers=to_ignored_header(ignored))
 
     async def retrieve_response(self, request: Request) -> Response:
         check_not_streamed(request.query_params)
@@ -117,7 +121,8 @@ class Ingress:
         writer = ResponseEventWriter(running.echo)
         async with aclosing(self.responses.stream(running)) as events:
             async for event in events:
-                yield writer.write(event)
+                for written in split_events(writer.write(event)):
+                    yield written
 
 
 def parse_create_response(body: dict[str, Any]) -> CreateResponse:
@@ -126,9 +131,8 @@ def parse_create_response(body: dict[str, Any]) -> CreateResponse:
     Raises:
         InvalidRequestError: with the place of its first fault.
     """
-    wanted = parse_model(CreateResponse, body)
     check_served(body, OTHER_NAMES, NOT_SERVED)
-    return wanted
+    return parse_model(CreateResponse, body)
 
 
 def check_not_streamed(query: Mapping[str, str]) -> None:
@@ -137,10 +141,11 @@ def check_not_streamed(query: Mapping[str, str]) -> None:
     Raises:
         InvalidRequestError: where that is asked.
     """
-    if query.get("stream", "false").lower() not in ("false", "0", ""):
+    is_asked = query.get("stream", "false").lower() not in ("false", "0", "")
+    if is_asked or "starting_after" in query:
         raise InvalidRequestError(
             "Only a response made in the background can be streamed again.",
-            "stream",
+            "stream" if is_asked else "starting_after",
             "unsupported_value",
         )
 

@@ -27,3 +27,8 @@ def encode_event(name: str, data: Any) -> bytes:
 def encode_data(data: Any) -> bytes:
     """One event without a name, as Chat Completions has them."""
     return b"data: %b\n\n" % encode_json(data)
+
+
+def split_events(written: bytes) -> list[bytes]:
+    """What a writer gave, an event each: readers that take a write for an event are not misled."""
+    return [event + b"\n\n" for event in written.split(b"\n\n") if event]

@@ -35,7 +35,7 @@ class ChatTemplate:
             ChatTemplateError: where the template does not even render a greeting.
         """
         self._tokenizer = tokenizer
-        self._source = tokenizer.chat_template if override is None else override
+        self._source = find_own_template(tokenizer) if override is None else override
         self.traits = TemplateTraits()
         if self._source is None:
             return
@@ -98,3 +98,10 @@ class ChatTemplate:
         except ChatTemplateError:
             return False
         return all(sentinel in prompt for sentinel in sentinels)
+
+
+def find_own_template(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """The template that the tokenizer's files give; the default one of several with names."""
+    own = tokenizer.chat_template
+    source: str | None = own.get("default") if isinstance(own, dict) else own
+    return source

@@ -68,8 +68,8 @@ class Generations:
         )
         return Generation(route.card, machine, first, rest)
 
-    async def count_tokens(self, model: str, make_request: MakeRequest) -> int:
-        """The tokens of a prompt, as the model would count them.
+    async def count_tokens(self, model: str, make_request: MakeRequest) -> tuple[int, ModelCard]:
+        """The tokens of a prompt, as the model would count them, and the model's card.
 
         Raises:
             ServiceError: where they cannot be counted.
@@ -78,7 +78,7 @@ class Generations:
         request = make_request(route.card, self.make_id("count"))
         try:
             async with asyncio.timeout(self.replica_wait_s):
-                return await route.client.count_tokens(request)
+                return await route.client.count_tokens(request), route.card
         except TimeoutError:
             raise UnavailableError("The model is not ready; try again soon.") from None
 

@@ -167,8 +167,10 @@ class ResponsesService:
             self._own(self._keep(running, ResponseEnded(machine.response())))
         await running.generation.rest.close()
 
-    async def count_input(self, request: CreateResponse) -> int:
+    async def count_input(self, request: CreateResponse) -> tuple[int, ModelCard]:
         """The tokens of a request's input, as its response's usage would count them.
+
+        And the card of the model that counted.
 
         Raises:
             ServiceError: where they cannot be counted.

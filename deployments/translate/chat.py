@@ -6,7 +6,7 @@ from deployments.translate.conversation import Conversation, check_says_somethin
 from deployments.translate.items import to_output_parts, to_parts, to_role
 from deployments.translate.media import check_media
 from deployments.translate.sampling import to_sampling, to_stop
-from deployments.translate.tools import check_capabilities, to_output_format, to_tool_use
+from deployments.translate.tools import to_output_format, to_shown_tools, to_tool_use
 from deployments.wire.chat_request import (
     AssistantMessage,
     ChatCompletionRequest,
@@ -31,7 +31,7 @@ def to_chat_generation(
     messages = to_messages(request.messages, card)
     use = to_tool_use(request.tools, request.tool_choice, request.parallel_tool_calls)
     output_format = to_output_format(request.response_format)
-    use = check_capabilities(use, output_format, card, "response_format")
+    use = to_shown_tools(use, output_format, card, "response_format")
     return GenerateRequest(
         generation_id=generation_id,
         messages=messages,

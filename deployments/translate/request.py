@@ -1,6 +1,6 @@
 """A Responses request to the engine's request, and to what the response repeats of it."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from deployments.resource.response import RequestEcho
 from deployments.translate.conversation import Conversation, check_says_something
@@ -9,8 +9,8 @@ from deployments.translate.media import check_media
 from deployments.translate.sampling import to_sampling, to_stop
 from deployments.translate.tools import (
     ToolUse,
-    check_capabilities,
     to_output_format,
+    to_shown_tools,
     to_tool_use,
 )
 from deployments.wire.responses_request import CreateResponse
@@ -72,16 +72,32 @@ def to_use_and_format(
         request.tools, request.tool_choice, request.parallel_tool_calls, request.max_tool_calls
     )
     output_format = to_output_format(request.text.format if request.text else None)
-    return check_capabilities(use, output_format, card, "text.format"), output_format
+    return to_shown_tools(use, output_format, card, "text.format"), output_format
 
 
 def to_max_tokens(request: CreateResponse, card: ModelCard) -> int | None:
     return request.max_output_tokens or card.default_max_tokens
 
 
-def list_powerless(tools: list[FunctionToolField] | None, card: ModelCard) -> list[str]:
+class ToolFields(Protocol):
+    """What the requests of all routes with tools have."""
+
+    @property
+    def tools(self) -> list[FunctionToolField] | None: ...
+
+    @property
+    def parallel_tool_calls(self) -> bool | None: ...
+
+
+def list_powerless(request: ToolFields, card: ModelCard) -> list[str]:
     """The fields that have no effect because of what this model is, whatever the route."""
-    return ["tools"] if tools and not card.takes_tools else []
+    if not request.tools or card.takes_tools:
+        return []
+    bounds = {
+        "parallel_tool_calls": request.parallel_tool_calls is False,
+        "max_tool_calls": getattr(request, "max_tool_calls", None) is not None,
+    }
+    return ["tools", *(name for name, is_sent in bounds.items() if is_sent)]
 
 
 def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> RequestEcho:
@@ -100,7 +116,7 @@ def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> Reques
         prompt_cache_key=request.prompt_cache_key,
         reasoning=to_reasoning_echo(request),
         safety_identifier=request.safety_identifier,
-        service_tier=request.service_tier or "default",
+        service_tier="default" if request.service_tier is None else request.service_tier,
         text_format=to_format_echo(request),
         tool_choice=to_choice_echo(request),
         tools=tuple(to_tool_echo(tool) for tool in request.tools or ()),

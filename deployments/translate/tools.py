@@ -55,7 +55,7 @@ def to_tool_use(
             return ToolUse(mode="none")
         case "required":
             if not declared:
-                raise refuse_choice("it is 'required', but no tools are declared")
+                raise make_choice_error("it is 'required', but no tools are declared")
             return ToolUse(tuple(declared.values()), "required", limit)
         case FunctionChoice():
             return ToolUse((find_tool(declared, choice),), "named", 1, is_narrowed=True)
@@ -87,11 +87,11 @@ def check_distinct(tools: list[FunctionToolField]) -> None:
 
 def find_tool(declared: dict[str, FunctionTool], choice: FunctionChoice) -> FunctionTool:
     if choice.name not in declared:
-        raise refuse_choice(f"the function '{choice.name}' is not among the tools")
+        raise make_choice_error(f"the function '{choice.name}' is not among the tools")
     return declared[choice.name]
 
 
-def refuse_choice(why: str) -> InvalidRequestError:
+def make_choice_error(why: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"Invalid value for 'tool_choice': {why}.", "tool_choice", "invalid_value"
     )
@@ -110,7 +110,7 @@ def to_output_format(answer: AnswerFormat | None) -> JsonFormat | None:
             )
 
 
-def check_capabilities(
+def to_shown_tools(
     use: ToolUse, answer: JsonFormat | None, card: ModelCard, format_param: str
 ) -> ToolUse:
     """What of the tools the model is shown: none where its template knows no tools.

@@ -50,9 +50,6 @@ OTHER_NAMES = {
 
 # Keys that this route cannot honour; the values beside them change nothing.
 NOT_SERVED: dict[str, tuple[Any, ...]] = {
-    "audio": (),
-    "modalities": (["text"], []),
-    "web_search_options": (),
     "moderation": (),
     "previous_response_id": (),
     "conversation": (),
@@ -63,9 +60,6 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "suffix": ("",),
     # Other servers' ways to change the prompt.
     "chat_template": (),
-    "add_generation_prompt": (True,),
-    "continue_final_message": (False,),
-    "documents": ([],),
 }
 
 # Accepted without effect; the reply's header `x-antiphon-ignored` lists those that were sent.
@@ -265,6 +259,8 @@ class ChatCompletionRequest(StreamFields):
     verbosity: Literal["low", "medium", "high"] | None = None
     safety_identifier: Label | None = None
     prompt_cache_key: Label | None = None
+    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: Label | None = None
 
     @field_validator("top_logprobs", mode="after")
     @classmethod

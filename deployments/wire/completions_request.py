@@ -40,7 +40,6 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
     "conversation": (),
     "background": (False,),
     "truncation": ("disabled",),
-    "prompt_embeds": (),
 }
 
 # Accepted without effect; the reply's header `x-antiphon-ignored` lists those that were sent.
@@ -85,12 +84,14 @@ Prompt = Annotated[
 class CompletionRequest(StreamFields):
     """What this server takes of a request."""
 
-    prompt: Prompt
+    prompt: Prompt | None
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
 
     @property
     def single_prompt(self) -> str | tuple[int, ...]:
-        """The text, or the token ids."""
+        """The text, or the token ids; null means from the beginning, as OpenAI has it."""
+        if self.prompt is None:
+            return ""
         first = self.prompt[0] if isinstance(self.prompt, list) and self.prompt else None
         prompt = first if isinstance(first, str | list) else self.prompt
         return prompt if isinstance(prompt, str) else tuple(cast(list[int], prompt))

@@ -17,6 +17,8 @@ from deployments.errors import (
     UnsupportedMediaTypeError,
 )
 
+MAX_MESSAGE_CHARACTERS = 1000  # a message may quote a path, a name or a template's own words
+
 STATUS: dict[type[ServiceError], tuple[int, str]] = {
     InvalidRequestError: (400, "invalid_request_error"),
     AuthenticationError: (401, "authentication_error"),
@@ -37,12 +39,18 @@ def to_status(error: ServiceError) -> int:
 def to_error_body(error: ServiceError) -> dict[str, Any]:
     return {
         "error": {
-            "message": error.message,
+            "message": shorten(error.message),
             "type": STATUS[type(error)][1],
             "param": error.param,
             "code": error.code,
         }
     }
+
+
+def shorten(message: str) -> str:
+    """A message that is no longer than a person reads."""
+    too_long = len(message) > MAX_MESSAGE_CHARACTERS
+    return f"{message[:MAX_MESSAGE_CHARACTERS]}…" if too_long else message
 
 
 def to_error_headers(error: ServiceError) -> dict[str, str]:

@@ -28,6 +28,8 @@ OTHER_NAMES = {
     "prompt": "input",
     "max_tokens": "max_output_tokens",
     "max_completion_tokens": "max_output_tokens",
+    "max_new_tokens": "max_output_tokens",
+    "verbosity": "text.verbosity",
     "functions": "tools",
     "function_call": "tool_choice",
     "reasoning_effort": "reasoning.effort",
@@ -49,6 +51,9 @@ NOT_SERVED: dict[str, tuple[Any, ...]] = {
 
 # Accepted without effect; the reply's header `x-antiphon-ignored` lists those that were sent.
 WITHOUT_EFFECT = (
+    "access_programs",
+    "background_options",
+    "image",
     "service_tier",
     "prompt_cache_key",
     "prompt_cache_options",
@@ -59,7 +64,7 @@ WITHOUT_EFFECT = (
 )
 
 INNER_WITHOUT_EFFECT = {
-    "reasoning": ("effort", "summary", "generate_summary"),
+    "reasoning": ("context", "effort", "generate_summary", "mode", "summary"),
     "text": ("verbosity",),
 }
 

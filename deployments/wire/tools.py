@@ -35,6 +35,10 @@ class FunctionToolField(WireModel):
     description: str | None = None
     parameters: JsonObject | None = None
     strict: bool | None = None
+    # How OpenAI's own service calls a function: nothing here could honour it.
+    defer_loading: Literal[False] | None = None
+    is_async: Literal[False] | None = Field(None, alias="async")
+    allowed_callers: list[Literal["direct"]] | None = Field(None, max_length=1)
 
     @model_validator(mode="before")
     @classmethod

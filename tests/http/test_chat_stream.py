@@ -7,7 +7,7 @@ import pytest
 from openai import APIError
 from openai.types.chat import ChatCompletionChunk
 
-from deployments.sse import COMMENT
+from deployments.sse import COMMENT, DONE
 from engine.errors import GenerationFailedError
 from engine.types import GenerationStarted, TextDelta
 from tests.golden.chat.cases import CHAT_CASES, TWO_CALLS
@@ -36,7 +36,8 @@ async def test_each_chunk_is_sent_as_soon_as_it_is_there() -> None:
         serving(playing(*saying("Hel", "lo"))) as served,
         served.http.stream("POST", PATH, json=STREAMED) as reply,
     ):
-        chunks = [chunk async for chunk in reply.aiter_raw()]
+        *chunks, done = [chunk async for chunk in reply.aiter_raw()]
+    assert done == DONE
     deltas = [json.loads(chunk.split(b"\n")[0][6:])["choices"][0]["delta"] for chunk in chunks]
     assert deltas == [
         {"role": "assistant", "content": ""},
@@ -132,7 +133,7 @@ async def test_each_silence_of_a_heartbeats_length_has_a_comment() -> None:
             chunks.append(chunk)
             if chunk == COMMENT:
                 await engine.end_silence()
-    assert [chunk == COMMENT for chunk in chunks] == [False, True, True, False, False]
+    assert [chunk == COMMENT for chunk in chunks] == [False, True, True, *[False] * 3]
 
 
 async def test_two_streams_at_once_do_not_mix() -> None:

@@ -54,6 +54,7 @@ async def test_openais_client_reads_it_whole_and_streamed() -> None:
         ("Hi", "Hi"),
         (" Hi\n", " Hi\n"),
         ("", ""),
+        (None, ""),
         (["Hi"], "Hi"),
         ([""], ""),
         ([1, 2], (1, 2)),

@@ -1,6 +1,7 @@
 """The tokens of an input are counted as its response counts them, and refused alike."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from openai import BadRequestError, NotFoundError, RateLimitError
 from engine.errors import ContextLengthError, QueueFullError
 from engine.types import GenerateRequest, GenerationFinished, GenerationStarted, TextDelta
 from tests.support.bad_requests import BAD_REQUESTS, CONTRADICTIONS, GOOD
-from tests.support.scripted import ScriptedEngine, Step
+from tests.support.scripted import CARD, ScriptedEngine, Step
 from tests.support.serving import playing, serving
 from tests.support.spots import function, message
 
@@ -86,3 +87,12 @@ async def test_it_is_asked_by_post(method: str) -> None:
     async with serving(playing()) as served:
         reply = await served.http.request(method, "/v1/responses/input_tokens")
     assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
+
+
+async def test_what_is_not_counted_or_has_no_effect_is_named_in_a_header() -> None:
+    tools = [{"type": "web_search"}, {"type": "function", "name": "f"}]
+    sent = {"model": "scripted", "input": "Hi", "user": "me", "tools": tools}
+    engine = ScriptedEngine(count, replace(CARD, takes_tools=False))
+    async with serving(engine, drops_other_tools=True) as served:
+        reply = await served.http.post("/v1/responses/input_tokens", json=sent)
+    assert reply.headers["x-antiphon-ignored"] == "tools[0], user, tools"

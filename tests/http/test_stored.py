@@ -99,6 +99,13 @@ async def test_a_response_cannot_be_streamed_again(word: str, suffix: str) -> No
     )
 
 
+async def test_a_response_has_no_events_to_go_on_from() -> None:
+    async with serving(playing(*saying("Hello"))) as served:
+        made = await served.http.post("/v1/responses", json=ASK)
+        reply = await served.http.get(f"/v1/responses/{made.json()['id']}?starting_after=3")
+    assert (reply.status_code, reply.json()["error"]["param"]) == (400, "starting_after")
+
+
 async def test_openais_client_is_told_so() -> None:
     async with serving(playing(*saying("Hello"))) as served:
         made = await served.openai.responses.create(**ASK)

@@ -87,8 +87,10 @@ async def test_each_event_is_sent_as_soon_as_it_is_there() -> None:
     ):
         chunks = [chunk async for chunk in reply.aiter_raw()]
     assert [chunk.split(b"\n")[0] for chunk in chunks] == [
-        f"event: {name}".encode() for name in TEXT_EVENTS
+        *(f"event: {name}".encode() for name in TEXT_EVENTS),
+        b"data: [DONE]",
     ]
+    assert all(chunk.count(b"\n\n") == 1 for chunk in chunks)
 
 
 async def test_a_failure_ends_a_stream_and_is_kept() -> None:

@@ -241,7 +241,6 @@ COMPLETION_NAMES = {
     "top_logprobs": "logprobs",
 }
 PROMPTS: list[BadBody] = [
-    ({"prompt": None}, "prompt", WRONG_TYPE),
     ({"prompt": " \t\n"}, "prompt", MISSING),
     ({"prompt": [" "]}, "prompt", MISSING),
     ({"prompt": ["a", "b"]}, "prompt", WORDS),

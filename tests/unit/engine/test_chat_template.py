@@ -73,11 +73,14 @@ TRAITS = {
 }
 
 
-def make_template(source: str | None) -> ChatTemplate:
-    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=Tokenizer(models.BPE()), bos_token="<s>"
     )
-    return ChatTemplate(tokenizer, source)
+
+
+def make_template(source: str | None) -> ChatTemplate:
+    return ChatTemplate(make_tokenizer(), source)
 
 
 MADE = {name: make_template(source) for name, source in TEMPLATES.items()}
@@ -152,6 +155,16 @@ def test_a_fault_of_the_template_is_a_refusal_and_not_a_crash(fault: str) -> Non
 def test_a_template_that_does_not_render_a_greeting_is_not_taken(source: str) -> None:
     with pytest.raises(ChatTemplateError):
         make_template(source)
+
+
+@pytest.mark.parametrize("names", [["default", "tool_use"], ["tool_use"]])
+def test_of_several_templates_with_names_the_default_is_taken(names: list[str]) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = {name: f"{name}: {{{{ messages[0].content }}}}" for name in names}
+    template = ChatTemplate(tokenizer, None)
+    assert template.exists == ("default" in names)
+    if template.exists:
+        assert template.render(say("u")).startswith("default: ")
 
 
 def test_without_a_template_messages_are_refused() -> None:

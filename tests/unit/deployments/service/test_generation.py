@@ -145,7 +145,7 @@ async def test_tokens_are_counted_under_a_name_of_their_own() -> None:
         return GenerateRequest(generation_id, (), SamplingParams())
 
     generations = make_generations(playing(GenerationStarted(7)))
-    assert await generations.count_tokens("scripted", make_request) == 7
+    assert await generations.count_tokens("scripted", make_request) == (7, CARD)
     assert named == ["count_1"]
 
 

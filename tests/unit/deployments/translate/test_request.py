@@ -87,14 +87,22 @@ def test_all_that_a_request_asks_reaches_the_engine() -> None:
     )
 
 
-@pytest.mark.parametrize(("takes_tools", "powerless"), [(True, []), (False, ["tools"])])
-def test_tools_have_no_effect_where_the_model_takes_none(
-    takes_tools: bool, powerless: list[str]
+@pytest.mark.parametrize(
+    ("more", "powerless"),
+    [
+        ({}, ["tools"]),
+        ({"parallel_tool_calls": True}, ["tools"]),
+        ({"parallel_tool_calls": False}, ["tools", "parallel_tool_calls"]),
+        ({"max_tool_calls": 2}, ["tools", "max_tool_calls"]),
+    ],
+)
+def test_tools_and_their_bounds_have_no_effect_where_the_model_takes_none(
+    more: dict[str, Any], powerless: list[str]
 ) -> None:
-    card = replace(CARD, takes_tools=takes_tools)
-    tools = request(tools=[{"type": "function", "name": "f"}]).tools
-    assert list_powerless(tools, card) == powerless
-    assert list_powerless([], card) == list_powerless(None, card) == []
+    sent = request(tools=[{"type": "function", "name": "f"}], **more)
+    assert list_powerless(sent, replace(CARD, takes_tools=False)) == powerless
+    assert list_powerless(sent, CARD) == []
+    assert list_powerless(request(tools=[], **more), replace(CARD, takes_tools=False)) == []
 
 
 @pytest.mark.parametrize("instructions", [None, ""])

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 from deployments.errors import InvalidRequestError
 from deployments.translate.tools import (
     ToolUse,
-    check_capabilities,
     to_output_format,
+    to_shown_tools,
     to_tool_use,
 )
 from deployments.wire.tools import AnswerFormat, ToolChoice, Tools
@@ -124,25 +124,25 @@ def test_a_form_is_json_or_none(sent: Any, asked: JsonFormat | None) -> None:
 @pytest.mark.parametrize("choice", ["required", ONLY_G, allow("f", mode="required")])
 def test_a_forced_call_and_a_json_answer_exclude_each_other(choice: Any, asked: Any) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_capabilities(use(choice), asked, CARD, "response_format")
+        to_shown_tools(use(choice), asked, CARD, "response_format")
     assert (caught.value.param, caught.value.code) == ("tool_choice", "unsupported_value")
     assert "'response_format'" in caught.value.message
 
 
 @pytest.mark.parametrize("choice", [None, "none", allow("f")])
 def test_a_call_that_is_not_forced_may_stand_beside_json(choice: Any) -> None:
-    assert check_capabilities(use(choice), JsonFormat(), CARD, "text.format") == use(choice)
+    assert to_shown_tools(use(choice), JsonFormat(), CARD, "text.format") == use(choice)
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
 def test_a_model_without_tools_is_shown_none(choice: Any) -> None:
-    assert check_capabilities(use(choice), None, PLAIN, "text.format").tools == ()
+    assert to_shown_tools(use(choice), None, PLAIN, "text.format").tools == ()
 
 
 @pytest.mark.parametrize("choice", ["required", ONLY_G, allow("f")])
 def test_a_model_without_tools_cannot_hold_a_choice(choice: Any) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_capabilities(use(choice), None, PLAIN, "text.format")
+        to_shown_tools(use(choice), None, PLAIN, "text.format")
     assert vars(caught.value) == {
         "message": "This server shows the model 'scripted' no tools, so 'tool_choice' cannot be "
         "held.",
@@ -153,7 +153,7 @@ def test_a_model_without_tools_cannot_hold_a_choice(choice: Any) -> None:
 
 def test_a_model_that_cannot_be_bound_answers_in_text_alone() -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_capabilities(ToolUse(), JsonFormat(), PLAIN, "response_format")
+        to_shown_tools(ToolUse(), JsonFormat(), PLAIN, "response_format")
     assert (caught.value.param, caught.value.code) == ("response_format", "unsupported_value")
     assert "'scripted'" in caught.value.message
-    assert check_capabilities(ToolUse(), None, PLAIN, "response_format") == ToolUse()
+    assert to_shown_tools(ToolUse(), None, PLAIN, "response_format") == ToolUse()

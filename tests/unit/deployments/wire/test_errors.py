@@ -40,6 +40,12 @@ def test_an_error_has_its_status_type_and_headers(kind: type[ServiceError]) -> N
     }
 
 
+def test_a_message_is_no_longer_than_a_person_reads() -> None:
+    long = to_error_body(InternalError("a" * 1001))["error"]["message"]
+    assert long == "a" * 1000 + "…"
+    assert to_error_body(InternalError("a" * 1000))["error"]["message"] == "a" * 1000
+
+
 def test_what_took_too_long_is_not_tried_again_by_itself() -> None:
     error = InternalError("It took too long.", None, "deadline_exceeded")
     assert to_error_headers(error) == {"x-should-retry": "false"}

@@ -10,6 +10,7 @@ from deployments.errors import InvalidRequestError
 from deployments.wire.base import NOT_SERVED_ANYWHERE, OTHER_NAMES_ANYWHERE, check_served
 from deployments.wire.parse import parse_model
 from deployments.wire.responses_request import (
+    INNER_WITHOUT_EFFECT,
     NOT_SERVED,
     OTHER_NAMES,
     WITHOUT_EFFECT,
@@ -182,13 +183,20 @@ def test_what_has_no_effect_is_listed_in_a_fixed_order() -> None:
         **GOOD,
         "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
         "text": {"verbosity": "low", "format": {"type": "text"}},
-        "reasoning": {"summary": "auto", "effort": "low", "generate_summary": "auto"},
+        "reasoning": dict.fromkeys(INNER_WITHOUT_EFFECT["reasoning"], "auto"),
         "stream_options": {},
         "prompt_cache_options": {},
-        **{key: "x" for key in reversed(WITHOUT_EFFECT) if not key.endswith("options")},
+        **{
+            key: "x"
+            for key in reversed(WITHOUT_EFFECT)
+            if not key.endswith("_options") or key == "background_options"
+        },
     }
     parse(body)
     assert list_ignored(body) == [
+        "access_programs",
+        "background_options",
+        "image",
         "service_tier",
         "prompt_cache_key",
         "prompt_cache_options",
@@ -196,9 +204,11 @@ def test_what_has_no_effect_is_listed_in_a_fixed_order() -> None:
         "stream_options",
         "user",
         "safety_identifier",
+        "reasoning.context",
         "reasoning.effort",
-        "reasoning.summary",
         "reasoning.generate_summary",
+        "reasoning.mode",
+        "reasoning.summary",
         "text.verbosity",
         "include.reasoning.encrypted_content",
     ]
@@ -211,10 +221,8 @@ def test_what_is_absent_or_null_is_not_listed(text: dict[str, Any] | None) -> No
 
 
 KNOWN_TO_CLIENTS = ResponseCreateParamsBase.__annotations__.keys() | {"stream"}
-# What they mean concerns OpenAI's own service alone, and changes no answer here.
-NOT_OURS = {"access_programs", "background_options", "image"}
 
 
 def test_every_field_of_openais_client_is_taken_or_refused() -> None:
-    known = {*CreateResponse.model_fields, *NOT_SERVED, *OTHER_NAMES, *NOT_OURS}
+    known = {*CreateResponse.model_fields, *NOT_SERVED, *OTHER_NAMES, *WITHOUT_EFFECT}
     assert known >= KNOWN_TO_CLIENTS
