@@ -46,6 +46,7 @@ STARTS = ("http.response.start", f"{DENIAL}.start")
 
 REQUEST_ID = "x-request-id"
 MAX_REQUEST_ID_CHARACTERS = 128
+MAX_TOLD_CHARACTERS = 256  # of what a client made up, in an error
 
 
 class JsonReply(Response):
@@ -232,7 +233,7 @@ def check_content_type(headers: Headers) -> None:
         kind.startswith("application/") and kind.endswith("+json")
     ):
         raise UnsupportedMediaTypeError(
-            f"The content type '{kind}' is not served; send application/json."
+            f"The content type '{kind[:MAX_TOLD_CHARACTERS]}' is not served; send application/json."
         )
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMediaTypeError("Compressed bodies are not served.")
@@ -263,7 +264,8 @@ def is_upgrade_error(error: Exception) -> bool:
 
 def to_told(error: Exception, request: HTTPConnection) -> ServiceError:
     """What the caller is told of an error."""
-    path, method = request.scope["path"], request.scope.get("method", "GET")
+    path = request.scope["path"][:MAX_TOLD_CHARACTERS]
+    method = request.scope.get("method", "GET")
     match error:
         case HTTPException(status_code=404):
             return NotFoundError(f"No such route: {method} {path}")

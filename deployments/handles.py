@@ -65,15 +65,15 @@ class ApplicationHandle:
                 self._handle = await asyncio.to_thread(serve.get_app_handle, self._application)
         return self._handle
 
-    async def call(self, method: str, *args: object) -> Any:
-        """Call a method on one replica.
+    async def call(self, method: str, *args: object, timeout_s: float | None = CALL_S) -> Any:
+        """Call a method on one replica; with `timeout_s` None the caller bounds the wait.
 
         Raises:
             UnavailableError: where no replica answers.
         """
         handle = await self.get()
         with own_errors(self._what):
-            async with asyncio.timeout(CALL_S):
+            async with asyncio.timeout(timeout_s):
                 return await getattr(handle, method).remote(*args)
 
     async def call_all(self, method: str, *args: object) -> list[Any]:
@@ -120,7 +120,7 @@ class HandleEngineClient:
                 batches.cancel()  # type: ignore[no-untyped-call]
 
     async def count_tokens(self, request: GenerateRequest) -> int:
-        num_tokens: int = await self._handle.call("count_tokens", request)
+        num_tokens: int = await self._handle.call("count_tokens", request, timeout_s=None)
         return num_tokens
 
     async def abort(self, generation_id: str) -> bool:

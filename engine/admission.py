@@ -3,6 +3,8 @@
 Every number that reaches the model has been checked here. No MLX, and no thread's own state.
 """
 
+from collections.abc import Sequence
+
 from engine.core import Generation
 from engine.detokenizer import Detokenizer
 from engine.errors import (
@@ -16,7 +18,8 @@ from engine.loader import LoadedModel
 from engine.output_text import OutputText
 from engine.sequence import SequenceParams
 from engine.stop_strings import StopStrings
-from engine.types import GenerateRequest
+from engine.turns import to_parts
+from engine.types import ChatMessage, GenerateRequest
 
 # Unicode normalisation composes characters: three bytes may come of nine.
 MAX_SHRINKING = 3
@@ -40,6 +43,8 @@ class Admission:
         """
         match request.prompt:
             case None:
+                # Templates and what prepares their values are slow, too, and other prompts wait.
+                self._check_num_characters(count_characters(request.messages))
                 text = self._model.chat_template.render(request.messages)
                 return self._encode(text, add_special_tokens=False)
             case str(text):
@@ -83,7 +88,15 @@ class Admission:
             num_bytes = len(text.encode())
         except UnicodeEncodeError:  # JSON can spell it
             raise RequestError("The input has half a character: a lone surrogate.") from None
-        num_tokens = num_bytes // (self._model.longest_token_bytes * MAX_SHRINKING)
+        self._check_num_characters(num_bytes)
+
+    def _check_num_characters(self, num_characters: int) -> None:
+        """Refuse so many characters, or bytes, where no tokenizer could make them fit.
+
+        Raises:
+            ContextLengthError: where there are too many.
+        """
+        num_tokens = num_characters // (self._model.longest_token_bytes * MAX_SHRINKING)
         if num_tokens >= self._model.context_length:
             raise self._make_context_error(num_tokens)
 
@@ -130,3 +143,14 @@ class Admission:
         for token_id, _ in request.sampling.logit_bias:
             if not 0 <= token_id < num_ids:
                 raise LogitBiasError(token_id, num_ids)
+
+
+def count_characters(messages: Sequence[ChatMessage]) -> int:
+    """The characters of what was said and called; thoughts may be left out of a prompt."""
+    said = sum(
+        len(part)
+        for message in messages
+        for part in to_parts(message.content)
+        if isinstance(part, str)
+    )
+    return said + sum(len(call.arguments) for each in messages for call in each.tool_calls)

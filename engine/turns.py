@@ -8,7 +8,7 @@ turns are joined, and only for the templates that demand it.
 import json
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import dropwhile
+from itertools import dropwhile, groupby
 from typing import Any
 
 from engine.types import ChatMessage, Media, Role, ToolCall
@@ -53,33 +53,36 @@ def fold_late_systems(turns: list[ChatMessage]) -> list[ChatMessage]:
 
 
 def merge_neighbours(turns: list[ChatMessage], roles: Set[Role]) -> list[ChatMessage]:
-    """Turns of these roles joined with the one before where it is of the same role."""
+    """Turns of these roles joined with those beside them that are of the same role."""
     merged: list[ChatMessage] = []
-    for turn in turns:
-        if merged and turn.role in roles and merged[-1].role == turn.role:
-            merged[-1] = join_turns(merged[-1], turn)
-        else:
-            merged.append(turn)
+    for role, group in groupby(turns, key=lambda turn: turn.role):
+        neighbours = list(group)
+        is_joined = role in roles and len(neighbours) > 1
+        merged += [join_turns(neighbours)] if is_joined else neighbours
     return merged
 
 
-def join_turns(first: ChatMessage, second: ChatMessage) -> ChatMessage:
-    """One turn that says what two do, with a blank line between their texts."""
-    reasonings = [turn.reasoning for turn in (first, second) if turn.reasoning is not None]
+def join_turns(turns: Sequence[ChatMessage]) -> ChatMessage:
+    """One turn that says what several of one role do, with a blank line between their texts.
+
+    All at once: one by one, each would copy what those before it said.
+    """
+    reasonings = [turn.reasoning for turn in turns if turn.reasoning is not None]
     return ChatMessage(
-        role=first.role,
-        content=join_contents(first.content, second.content),
+        role=turns[0].role,
+        content=join_contents([turn.content for turn in turns]),
         reasoning=BLANK_LINE.join(reasonings) if reasonings else None,
-        tool_calls=(*first.tool_calls, *second.tool_calls),
+        tool_calls=tuple(call for turn in turns for call in turn.tool_calls),
     )
 
 
-def join_contents(first: Content, second: Content) -> Content:
-    if not first or not second:
-        return first or second
-    if isinstance(first, str) and isinstance(second, str):
-        return first + BLANK_LINE + second
-    return (*to_parts(first), BLANK_LINE, *to_parts(second))
+def join_contents(contents: Sequence[Content]) -> Content:
+    said = [content for content in contents if content]
+    texts = [content for content in said if isinstance(content, str)]
+    if len(texts) == len(said):
+        return BLANK_LINE.join(texts)
+    parts = [part for content in said for part in (BLANK_LINE, *to_parts(content))]
+    return tuple(parts[1:])
 
 
 def to_parts(content: Content) -> tuple[str | Media, ...]:

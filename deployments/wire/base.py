@@ -183,18 +183,25 @@ NOT_SERVED_ANYWHERE: dict[str, tuple[Any, ...]] = {
     "guided_grammar": (),
     "structured_outputs": (),
     "adapters": (),
+    "add_special_tokens": (True,),
     "add_generation_prompt": (True,),
     "allowed_token_ids": ([],),
     "audio": (),
     "continue_final_message": (False,),
     "documents": ([],),
+    "dry_multiplier": (0,),
+    "include_stop_str_in_output": (False,),
     "length_penalty": (1,),
     "modalities": (["text"], []),
+    "n_probs": (0,),
     "personality": (),
     "prompt_embeds": (),
+    "prompt_logprobs": (False,),
     "reasoning_strength": (),
     "repetition_context_size": (),
     "role_mapping": (),
+    "skip_special_tokens": (True,),
+    "tfs_z": (1,),
     "thinking": (),
     "thinking_budget": (),
     "truncate_prompt_tokens": (),
@@ -220,7 +227,8 @@ def check_served(
         InvalidRequestError: with the key at fault, and the right one where there is one.
     """
     for key, right in {**OTHER_NAMES_ANYWHERE, **other_names}.items():
-        if body.get(key) is not None:
+        value = body.get(key)
+        if not (value is None or value is False or value == []):  # which say nothing
             raise InvalidRequestError(
                 f"Unknown parameter: '{key}'. On this route it is called '{right}'.",
                 key,

@@ -42,6 +42,7 @@ OTHER_NAMES = {
     "max_output_tokens": "max_completion_tokens",
     "max_new_tokens": "max_completion_tokens",
     "n_predict": "max_completion_tokens",
+    "num_predict": "max_completion_tokens",
     "text": "response_format",
     "functions": "tools",
     "function_call": "tool_choice",

@@ -21,6 +21,7 @@ OTHER_NAMES = {
     "max_completion_tokens": "max_tokens",
     "max_new_tokens": "max_tokens",
     "n_predict": "max_tokens",
+    "num_predict": "max_tokens",
     "top_logprobs": "logprobs",
 }
 

@@ -14,6 +14,7 @@ Place = tuple[int | str, ...]
 
 MAX_PARAM_CHARACTERS = 256  # a path may hold a key that the client made up
 MAX_TYPE_CHARACTERS = 64  # what is repeated of a type that nobody knows
+MAX_BRACKETS = 1_000_000  # that open something, strings included: eleven million take seconds
 MAX_SEARCHED_BYTES = 2**20  # of a body with NaN or Infinity: a search takes longer than a parse
 
 # How wire models name the branches of unions with a string. A choice is a word or an object.
@@ -28,6 +29,10 @@ def parse_json_object(body: bytes) -> dict[str, Any]:
         InvalidRequestError: for anything else. NaN and Infinity, which are no JSON but which some
             clients write, are named by their place.
     """
+    if body.count(b"[") + body.count(b"{") > MAX_BRACKETS:
+        raise InvalidRequestError(
+            f"The body has more than {MAX_BRACKETS} opening brackets.", None, "invalid_value"
+        )
     try:
         value = pydantic_core.from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -35,6 +35,7 @@ OTHER_NAMES = {
     "reasoning_effort": "reasoning.effort",
     "logprobs": "top_logprobs",
     "n_predict": "max_output_tokens",
+    "num_predict": "max_output_tokens",
 }
 
 # Keys of this API that this server cannot honour; the values beside them change nothing.

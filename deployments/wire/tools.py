@@ -4,15 +4,18 @@ Responses spell them flat (`{"type": "function", "name": …}`), Chat Completion
 (`{"type": "function", "function": {"name": …}}`); both are taken everywhere.
 """
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from deployments.errors import InvalidRequestError
 from deployments.wire.base import JsonObject, WireModel, name_type
 
 MAX_TOOLS = 128
 MAX_NAME_CHARACTERS = 128
+# Of all that is declared: a stream repeats it in its first, its last and each event of a silence.
+MAX_DECLARED_CHARACTERS = 2**20
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]+$", max_length=MAX_NAME_CHARACTERS)]
 
@@ -46,7 +49,39 @@ class FunctionToolField(WireModel):
         return flatten("function", value)
 
 
-Tools = Annotated[list[FunctionToolField], Field(max_length=MAX_TOOLS, fail_fast=True)]
+def check_declared(tools: list[FunctionToolField]) -> list[FunctionToolField]:
+    """Measure what tools say of themselves.
+
+    Raises:
+        ValueError: where it is too much.
+    """
+    total = sum(len(tool.description or "") + count_characters(tool.parameters) for tool in tools)
+    if total > MAX_DECLARED_CHARACTERS:
+        raise ValueError(f"they have {total} characters; {MAX_DECLARED_CHARACTERS} are the most")
+    return tools
+
+
+def count_characters(schema: dict[str, Any] | None) -> int:
+    return len(json.dumps(schema, ensure_ascii=False))
+
+
+def check_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Measure the schema of an answer.
+
+    Raises:
+        ValueError: where it is too large.
+    """
+    total = count_characters(schema)
+    if total > MAX_DECLARED_CHARACTERS:
+        raise ValueError(f"it has {total} characters; {MAX_DECLARED_CHARACTERS} are the most")
+    return schema
+
+
+Tools = Annotated[
+    list[FunctionToolField],
+    Field(max_length=MAX_TOOLS, fail_fast=True),
+    AfterValidator(check_declared),
+]
 
 
 class FunctionChoice(WireModel):
@@ -108,7 +143,7 @@ class JsonSchemaFormat(WireModel):
     type: Literal["json_schema"]
     name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]+$", max_length=64)] | None = None
     description: str | None = None
-    schema_: JsonObject = Field(alias="schema")
+    schema_: Annotated[JsonObject, AfterValidator(check_schema)] = Field(alias="schema")
     strict: bool | None = None
 
     @model_validator(mode="before")

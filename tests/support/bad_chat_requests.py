@@ -39,7 +39,7 @@ GOOD_COMPLETION: Json = {"model": "scripted", "prompt": "Hi"}
 
 UNKNOWN = "unknown_parameter"
 ALWAYS_REFUSED = ("function_call", "audio")  # whatever they are, but for null
-ANYTHING: list[Any] = [0, "text", [], {"type": "text"}]
+ANYTHING: list[Any] = [0, "text", [1], {"type": "text"}]
 
 
 def rename(names: Mapping[str, str]) -> list[BadBody]:

@@ -173,9 +173,10 @@ REDIRECTED: dict[str, str] = {
     "repeat_penalty": "repetition_penalty",
     "logprobs": "top_logprobs",
     "n_predict": "max_output_tokens",
+    "num_predict": "max_output_tokens",
     "stop_sequences": "stop",
 }
-ANYTHING: list[Any] = [0, "text", [], {"type": "text"}]
+ANYTHING: list[Any] = [0, "text", [1], {"type": "text"}]
 OTHERWISE_CALLED: list[BadRequest] = [
     ({key: value}, key, "unknown_parameter") for key in REDIRECTED for value in ANYTHING
 ]
@@ -185,18 +186,25 @@ NOT_NEUTRAL: dict[str, list[Any]] = {
     "conversation": ["conv_1", {"id": "conv_1"}],
     "adapters": ["lora"],
     "add_generation_prompt": [False],
+    "add_special_tokens": [False],
     "allowed_token_ids": [[1]],
     "audio": [{"voice": "alloy"}],
     "background": [True, 0, "false"],
     "continue_final_message": [True],
     "documents": [[{"text": "a"}]],
+    "dry_multiplier": [0.8],
+    "include_stop_str_in_output": [True],
     "length_penalty": [1.5],
     "modalities": [["text", "audio"]],
+    "n_probs": [5],
     "personality": ["friendly"],
     "prompt_embeds": ["AAAA"],
+    "prompt_logprobs": [1],
     "reasoning_strength": ["high"],
     "repetition_context_size": [20],
     "role_mapping": [{}],
+    "skip_special_tokens": [False],
+    "tfs_z": [0.9],
     "thinking": [{"type": "enabled"}],
     "thinking_budget": [100],
     "truncate_prompt_tokens": [10],

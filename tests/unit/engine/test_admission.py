@@ -14,7 +14,7 @@ from engine.errors import (
     RequestError,
     UnknownTokenError,
 )
-from engine.types import ChatMessage, GenerateRequest, SamplingParams
+from engine.types import ChatMessage, GenerateRequest, SamplingParams, ToolCall
 
 BEGIN = 3
 
@@ -154,3 +154,28 @@ def test_a_bias_does_not_change_how_a_prompt_is_counted() -> None:
     biased = SamplingParams(logit_bias=((999, 1.0),))
     request = GenerateRequest("g", (), biased, prompt="abc")
     assert Admission(MODEL).count(request) == 3
+
+
+class Unasked:
+    """A template that nobody may ask."""
+
+    def render(self, _: tuple[ChatMessage, ...]) -> str:
+        raise AssertionError("it takes long")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ChatMessage("user", "a" * 31),
+        ChatMessage("user", ("a" * 16, "a" * 15)),
+        ChatMessage("assistant", "", tool_calls=(ToolCall("c", "f", "a" * 31),)),
+    ],
+    ids=["text", "parts", "arguments"],
+)
+def test_messages_that_can_never_fit_are_refused_before_they_are_rendered(
+    message: ChatMessage,
+) -> None:
+    admission = Admission(make_model(chat_template=Unasked()))
+    request = GenerateRequest("g", (message,), SamplingParams())
+    with pytest.raises(ContextLengthError):
+        admission.tokenize(request)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from deployments.errors import InvalidRequestError
 from deployments.wire.content import Content, UrlOrText
 from deployments.wire.parse import (
+    MAX_BRACKETS,
     MAX_SEARCHED_BYTES,
     parse_json_object,
     parse_model,
@@ -233,3 +234,8 @@ HOSTILE = {"<text>": {"[key]": 1}, "type": "<text>"}
 )
 def test_a_place_is_spelled_as_a_path(place: tuple[int | str, ...], value: Any, path: str) -> None:
     assert to_path(place, value) == path
+
+
+def test_more_brackets_than_any_request_needs_are_refused_unread() -> None:
+    with pytest.raises(InvalidRequestError, match="opening brackets"):
+        parse_json_object(b'{"a":[' + b"{}," * MAX_BRACKETS)

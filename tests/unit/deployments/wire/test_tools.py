@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from deployments.errors import InvalidRequestError
 from deployments.wire.tools import (
+    MAX_DECLARED_CHARACTERS,
     AllowedTools,
     AnswerFormat,
     FunctionChoice,
@@ -100,3 +101,25 @@ def test_more_tools_than_there_may_be_are_not_dropped() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         drop_other_tools({"tools": [SEARCH] * 129})
     assert (caught.value.param, caught.value.code) == ("tools", "invalid_value")
+
+
+@pytest.mark.parametrize("kind", ["description", "parameters"])
+@pytest.mark.parametrize("num_tools", [1, 2])
+def test_what_is_declared_is_bounded_as_a_whole(kind: str, num_tools: int) -> None:
+    def declare(num_characters: int) -> list[dict[str, Any]]:
+        text = "d" * (num_characters // num_tools)
+        value = text if kind == "description" else {"d": text}
+        return [{**FUNCTION, kind: value} for _ in range(num_tools)]
+
+    assert len(parse(Tools, declare(MAX_DECLARED_CHARACTERS - 100))) == num_tools
+    with pytest.raises(ValidationError, match="are the most"):
+        parse(Tools, declare(MAX_DECLARED_CHARACTERS + 2))
+
+
+def test_the_schema_of_an_answer_is_bounded() -> None:
+    small, large = (
+        {"d": "d" * n} for n in (MAX_DECLARED_CHARACTERS - 100, MAX_DECLARED_CHARACTERS)
+    )
+    assert parse(AnswerFormat, {"type": "json_schema", "schema": small})
+    with pytest.raises(ValidationError, match="are the most"):
+        parse(AnswerFormat, {"type": "json_schema", "schema": large})
