@@ -13,7 +13,7 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from deployments.errors import InternalError, UnavailableError
-from engine.errors import EngineError
+from engine.errors import EngineError, Refusal
 from engine.types import EngineEvent, EngineStats, GenerateRequest, ModelCard
 from stores.errors import StoreError
 from stores.types import ResponseRecord
@@ -115,12 +115,16 @@ class HandleEngineClient:
             batches = as_stream(handle.generate.remote(request))
             try:
                 async for batch in batches:
+                    if isinstance(batch, Refusal):
+                        raise batch
                     yield batch
             finally:
                 batches.cancel()  # type: ignore[no-untyped-call]
 
     async def count_tokens(self, request: GenerateRequest) -> int:
-        num_tokens: int = await self._handle.call("count_tokens", request, timeout_s=None)
+        num_tokens: int | Refusal = await self._handle.call("count_tokens", request, timeout_s=None)
+        if isinstance(num_tokens, Refusal):
+            raise num_tokens
         return num_tokens
 
     async def abort(self, generation_id: str) -> bool:

@@ -9,7 +9,7 @@ from configs.paths import cache_folder, find_file
 from configs.settings import ModelSettings
 from deployments.logs import join_serve_logs
 from engine.engine import EngineSettings
-from engine.errors import EngineStoppedError
+from engine.errors import EngineStoppedError, Refusal
 from engine.factory import ModelFiles, make_engine
 from engine.precision import choose_conversion_dtype, choose_dtype
 from engine.sources import parse_source, resolve_source
@@ -28,13 +28,25 @@ class ModelDeployment:
 
     async def generate(
         self, request: GenerateRequest
-    ) -> AsyncGenerator[tuple[EngineEvent, ...], None]:
-        async with aclosing(self._engine.generate(request)) as batches:
-            async for batch in batches:
-                yield batch
+    ) -> AsyncGenerator[tuple[EngineEvent, ...] | Refusal, None]:
+        """The engine's batches, or why there are none.
 
-    async def count_tokens(self, request: GenerateRequest) -> int:
-        return await self._engine.count_tokens(request)
+        A refusal is no fault, so it is a value: Serve logs what is raised as an error of ours, with
+        its traceback, and callers could fill the disk with theirs.
+        """
+        try:
+            async with aclosing(self._engine.generate(request)) as batches:
+                async for batch in batches:
+                    yield batch
+        except Refusal as error:
+            yield error
+
+    async def count_tokens(self, request: GenerateRequest) -> int | Refusal:
+        """The engine's count, or why there is none."""
+        try:
+            return await self._engine.count_tokens(request)
+        except Refusal as error:
+            return error
 
     async def abort(self, generation_id: str) -> bool:
         return self._engine.abort(generation_id)

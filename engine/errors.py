@@ -13,8 +13,12 @@ class ModelLoadError(EngineError):
     """A model cannot be found, converted or loaded: its settings or files are at fault."""
 
 
-class RequestError(EngineError):
-    """Base of errors that a request itself causes, raised before its first event."""
+class Refusal(EngineError):
+    """Base of errors that are no fault of ours: a request is refused before its first event."""
+
+
+class RequestError(Refusal):
+    """Base of errors that a request itself causes."""
 
 
 class ContextLengthError(RequestError):
@@ -57,7 +61,7 @@ class NoChatTemplateError(RequestError):
         )
 
 
-class QueueFullError(EngineError):
+class QueueFullError(Refusal):
     """As many generations wait as the engine lets wait."""
 
     def __init__(self, max_waiting: int) -> None:

@@ -47,3 +47,25 @@ def test_a_stream_ends_with_done_and_then_closes(server: Server) -> None:
     reply = httpx2.post(url, json=body, headers=server.headers, timeout=60)
     assert reply.headers["content-type"].startswith("text/event-stream")
     assert reply.text.endswith("\n\ndata: [DONE]\n\n")
+
+
+def test_what_a_caller_does_wrong_is_no_error_in_the_logs(server: Server) -> None:
+    before = count_failures(server)
+    url, headers = f"{server.url}/v1", server.headers
+    long = {"model": "smollm2-135m", "input": "hi " * 9000}
+    for path, body in (
+        ("responses", long),
+        ("responses/input_tokens", {**long, "input": "a" * 9_000_000}),
+        ("completions", {"model": "base", "prompt": [257_000]}),
+    ):
+        reply = httpx2.post(f"{url}/{path}", json=body, headers=headers, timeout=60)
+        assert reply.status_code == 400
+    assert count_failures(server) == before
+
+
+def count_failures(server: Server) -> int:
+    """Of requests, in all logs of Serve's replicas."""
+    return sum(
+        path.read_text(errors="replace").count("Request failed")
+        for path in server.log_folder.rglob("*.log*")
+    )

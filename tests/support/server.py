@@ -102,6 +102,12 @@ class Server:
             assert time.monotonic() < deadline, self.output.read_text(errors="replace")
             time.sleep(0.2)
 
+    @property
+    def log_folder(self) -> Path:
+        """Where Serve's processes log."""
+        (line,) = [one for one in self.output.read_text().splitlines() if "  logs    " in one]
+        return Path(line.split(maxsplit=1)[1])
+
     def stop(self) -> int:
         """Interrupt it as Ctrl-C does, and wait for its end within the promised time."""
         self.process.send_signal(signal.SIGINT)

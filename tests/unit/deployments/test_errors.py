@@ -23,6 +23,7 @@ from engine.errors import (
     ModelLoadError,
     NoChatTemplateError,
     QueueFullError,
+    Refusal,
     RequestError,
     UnknownTokenError,
 )
@@ -42,6 +43,10 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
     (
         ChatTemplateError("roles must alternate"),
         InvalidRequestError("roles must alternate", "input", "unsupported_value"),
+    ),
+    (
+        Refusal("not now"),
+        InternalError("The server could not answer this request.", None, "server_error"),
     ),
     (
         RequestError("not like this"),

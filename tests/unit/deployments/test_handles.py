@@ -1,7 +1,7 @@
 """What calls to replicas come to, when some of them die meanwhile or refuse."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
@@ -99,3 +99,45 @@ async def test_what_a_replica_refuses_to_count_is_raised_as_it_was_there(
 async def test_where_no_replica_counts_the_model_is_away() -> None:
     with pytest.raises(UnavailableError, match="The model is away"):
         await make_client(raising(ActorDiedError())).count_tokens(ASKED)
+
+
+async def test_a_count_that_is_refused_comes_as_a_value_and_is_raised_here() -> None:
+    refusal: Any = QueueFullError(64)
+    with pytest.raises(QueueFullError) as caught:
+        await make_client(lambda _: refusal).count_tokens(ASKED)
+    assert caught.value is refusal
+
+
+class Streaming:
+    """A Serve handle whose replica gives these batches; it knows whether they were cancelled."""
+
+    def __init__(self, *batches: object) -> None:
+        self._batches = batches
+        self.is_cancelled = False
+
+    def options(self, stream: bool) -> "Streaming":
+        assert stream
+        return self
+
+    @property
+    def generate(self) -> "Streaming":
+        return self
+
+    def remote(self, _: GenerateRequest) -> "Streaming":
+        return self
+
+    async def __aiter__(self) -> AsyncIterator[object]:
+        for batch in self._batches:
+            yield batch
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+async def test_a_generation_that_is_refused_is_raised_here() -> None:
+    streaming, client = Streaming(QueueFullError(64)), cast(Any, HandleEngineClient("app"))
+    client._handle._handle = streaming
+    with pytest.raises(QueueFullError):
+        async for _ in client.generate(ASKED):
+            raise AssertionError("nothing is generated")
+    assert streaming.is_cancelled

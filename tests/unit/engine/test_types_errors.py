@@ -15,6 +15,7 @@ from engine.errors import (
     ModelLoadError,
     NoChatTemplateError,
     QueueFullError,
+    Refusal,
     RequestError,
     UnknownTokenError,
 )
@@ -35,6 +36,7 @@ from tests.support.scripted import CARD
 ERRORS = [
     EngineError("out of order"),
     ModelLoadError("no such file: a.gguf"),
+    Refusal("not now"),
     RequestError("not like this"),
     ContextLengthError(1200, 1000),
     ChatTemplateError("roles must alternate"),
