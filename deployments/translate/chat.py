@@ -7,15 +7,15 @@ from deployments.translate.items import to_output_parts, to_parts, to_role
 from deployments.translate.media import check_media
 from deployments.translate.sampling import to_sampling, to_stop
 from deployments.translate.tools import to_output_format, to_shown_tools, to_tool_use
-from deployments.wire.chat_request import (
+from deployments.wire.chat_messages import (
     AssistantMessage,
-    ChatCompletionRequest,
     Message,
     OtherMessage,
     SystemMessage,
     ToolMessage,
     UserMessage,
 )
+from deployments.wire.chat_request import ChatCompletionRequest
 from engine.types import ChatMessage, GenerateRequest, ModelCard, ToolCall
 
 

@@ -1,6 +1,5 @@
 """API keys on a real cluster: from both sources, on every route, and nowhere in what it writes."""
 
-
 import httpx2
 import openai
 import pytest

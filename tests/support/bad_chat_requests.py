@@ -5,15 +5,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from deployments.wire.chat_request import (
+from deployments.wire.chat_messages import (
     AssistantMessage,
-    ChatCompletionRequest,
     SentCall,
     SentFunction,
-    StreamOptions,
     SystemMessage,
     ToolMessage,
     UserMessage,
+)
+from deployments.wire.chat_request import (
+    ChatCompletionRequest,
+    StreamOptions,
 )
 from deployments.wire.completions_request import CompletionRequest
 from tests.support.wrong_values import (

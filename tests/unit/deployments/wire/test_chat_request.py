@@ -6,16 +6,18 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 
 from deployments.wire.base import NOT_SERVED_ANYWHERE
-from deployments.wire.chat_request import (
-    NOT_SERVED,
-    OTHER_NAMES,
-    WITHOUT_EFFECT,
+from deployments.wire.chat_messages import (
     AssistantMessage,
-    ChatCompletionRequest,
     Message,
     SystemMessage,
     ToolMessage,
     UserMessage,
+)
+from deployments.wire.chat_request import (
+    NOT_SERVED,
+    OTHER_NAMES,
+    WITHOUT_EFFECT,
+    ChatCompletionRequest,
     list_ignored,
 )
 from deployments.wire.parse import parse_model
