@@ -134,13 +134,18 @@ class FilePart(WireModel):
 # The part of a function's output that is none of the above: it is kept as JSON (RA).
 AnyPart = JsonObject
 
-Part = Annotated[
+# What messages and the outputs of functions share: texts and pictures.
+SharedPart = (
     Annotated[TextPart, Tag("<input_text>")]
     | Annotated[TextPart, Tag("<output_text>")]
     | Annotated[TextPart, Tag("<text>")]
-    | Annotated[RefusalPart, Tag("<refusal>")]
     | Annotated[InputImagePart, Tag("<input_image>")]
     | Annotated[ImageUrlPart, Tag("<image_url>")]
+)
+
+Part = Annotated[
+    SharedPart
+    | Annotated[RefusalPart, Tag("<refusal>")]
     | Annotated[VideoUrlPart, Tag("<video_url>")]
     | Annotated[InputAudioPart, Tag("<input_audio>")]
     | Annotated[FilePart, Tag("<input_file>")]
@@ -165,11 +170,7 @@ def name_output_part(value: object) -> str | None:
 
 
 OutputPart = Annotated[
-    Annotated[TextPart, Tag("<input_text>")]
-    | Annotated[TextPart, Tag("<output_text>")]
-    | Annotated[TextPart, Tag("<text>")]
-    | Annotated[InputImagePart, Tag("<input_image>")]
-    | Annotated[ImageUrlPart, Tag("<image_url>")]
+    SharedPart
     | Annotated[FilePart, Tag("<file>")]
     | Annotated[AnyPart, Tag("<any>")],
     Discriminator(name_output_part),
