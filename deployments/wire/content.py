@@ -170,9 +170,7 @@ def name_output_part(value: object) -> str | None:
 
 
 OutputPart = Annotated[
-    SharedPart
-    | Annotated[FilePart, Tag("<file>")]
-    | Annotated[AnyPart, Tag("<any>")],
+    SharedPart | Annotated[FilePart, Tag("<file>")] | Annotated[AnyPart, Tag("<any>")],
     Discriminator(name_output_part),
 ]
 

@@ -1,5 +1,7 @@
 """Every transcript before every judge."""
 
+from functools import cache
+
 import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -7,6 +9,7 @@ from pydantic import TypeAdapter
 from tests.support.accumulator import accumulate, replaying
 from tests.support.oracles import ORACLES, Oracle, judge
 from tests.support.replay import check_stream, text_of, with_heartbeats
+from tests.support.schemas import Finding
 from tests.support.transcripts import NAMES, Event, read_events
 
 EVENT: TypeAdapter[object] = TypeAdapter(ResponseStreamEvent)
@@ -15,19 +18,24 @@ each_oracle = pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: orac
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
+@cache
+def judged(oracle: Oracle, name: str) -> frozenset[Finding]:
+    return frozenset(judge(oracle, read_events(name)))
+
+
 @each_oracle
 @each_name
 def test_a_transcript_differs_from_a_judges_schema_only_where_we_know(
     name: str, oracle: Oracle
 ) -> None:
-    judge(oracle, read_events(name))
+    judged(oracle, name)
 
 
 @each_oracle
 def test_every_known_difference_is_met_by_a_transcript(oracle: Oracle) -> None:
     known = [difference.finding for difference in oracle.differences]
     assert len(known) == len(set(known))
-    used = {finding for name in NAMES for finding in judge(oracle, read_events(name))}
+    used = {finding for name in NAMES for finding in judged(oracle, name)}
     assert set(known) - used == set()
 
 

@@ -1,6 +1,5 @@
 """What Chat Completions and Completions refuse, with the place of the fault and without a model."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,8 @@ from tests.support.bad_chat_requests import (
     GOOD_COMPLETION,
     tool,
 )
-from tests.support.bad_requests import name_changes
+from tests.support.bad_requests import NOT_FINITE
+from tests.support.refusals import Fault, check_bad, send, shorten, sort_by_param
 from tests.support.scripted import CARD, ScriptedEngine, saying
 from tests.support.serving import playing, serving
 from tests.support.wrong_values import find_fields, find_numbers, list_good_numbers
@@ -33,39 +33,35 @@ CHAT_FIELDS, COMPLETION_FIELDS = (
     find_fields(model) for model in (ChatCompletionRequest, CompletionRequest)
 )
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+CHAT_FAULTS, COMPLETION_FAULTS = sort_by_param(BAD_CHATS), sort_by_param(BAD_COMPLETIONS)
 Json = dict[str, Any]
 
 
 async def refuse(path: str, body: Json, engine: ScriptedEngine | None = None) -> tuple[int, Json]:
-    """Status and error of a reply; a body as Python's own encoder writes it."""
+    """Status and error of a reply."""
     async with serving(engine or playing(*saying("Hello"))) as served:
-        reply = await served.http.post(path, content=json.dumps(body))
-    error: Json = reply.json()["error"]
-    assert error.keys() == {"message", "type", "param", "code"}
-    return reply.status_code, error
+        return await send(served.http, path, body)
 
 
-async def check_refused(path: str, body: Json, param: str, code: str) -> None:
-    for is_streamed in (False, True):
-        engine = playing(*saying("Hello"))
-        status, error = await refuse(path, {"stream": is_streamed, **body}, engine)
-        assert (status, error["type"]) == (400, "invalid_request_error")
-        assert (error["param"], error["code"]) == (param, code)
-        assert engine.requests == []
+async def check_refused(path: str, good: Json, param: str, *faults: Fault) -> None:
+    """All faults of one place are refused, whether the body asks for a stream or not."""
+    engine = playing(*saying("Hello"))
+    async with serving(engine) as served:
+        for changes, code in faults:
+            for is_streamed in (False, True):
+                body = {**good, "stream": is_streamed, **changes}
+                check_bad(await send(served.http, path, body), changes, param, code)
+                assert engine.requests == [], shorten(changes)
 
 
-@pytest.mark.parametrize(("changes", "param", "code"), BAD_CHATS, ids=name_changes)
-async def test_a_bad_chat_is_refused_before_any_model_is_asked(
-    changes: Json, param: str, code: str
-) -> None:
-    await check_refused(CHAT, {**GOOD_CHAT, **changes}, param, code)
+@pytest.mark.parametrize("param", CHAT_FAULTS)
+async def test_a_bad_chat_is_refused_before_any_model_is_asked(param: str) -> None:
+    await check_refused(CHAT, GOOD_CHAT, param, *CHAT_FAULTS[param])
 
 
-@pytest.mark.parametrize(("changes", "param", "code"), BAD_COMPLETIONS, ids=name_changes)
-async def test_a_bad_completion_is_refused_before_any_model_is_asked(
-    changes: Json, param: str, code: str
-) -> None:
-    await check_refused(COMPLETIONS, {**GOOD_COMPLETION, **changes}, param, code)
+@pytest.mark.parametrize("param", COMPLETION_FAULTS)
+async def test_a_bad_completion_is_refused_before_any_model_is_asked(param: str) -> None:
+    await check_refused(COMPLETIONS, GOOD_COMPLETION, param, *COMPLETION_FAULTS[param])
 
 
 @pytest.mark.parametrize(
@@ -98,10 +94,9 @@ async def test_the_older_way_of_calls_is_refused_with_the_newer_one(
 
 @pytest.mark.parametrize(("path", "name"), [(CHAT, "messages"), (COMPLETIONS, "prompt")])
 async def test_what_is_required_is_missed_by_its_name(path: str, name: str) -> None:
-    await check_refused(path, {"model": "scripted"}, name, "missing_required_parameter")
+    await check_refused(path, {"model": "scripted"}, name, ({}, "missing_required_parameter"))
 
 
-@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
 @pytest.mark.parametrize(
     ("path", "good", "name"),
     [
@@ -110,9 +105,10 @@ async def test_what_is_required_is_missed_by_its_name(path: str, name: str) -> N
     ],
 )
 async def test_what_is_no_number_in_json_is_refused_by_its_place(
-    path: str, good: Json, name: str, word: str
+    path: str, good: Json, name: str
 ) -> None:
-    await check_refused(path, {**good, name: float(word)}, name, "invalid_value")
+    faults = [({name: float(word)}, "invalid_value") for word in NOT_FINITE]
+    await check_refused(path, good, name, *faults)
 
 
 @pytest.mark.parametrize(

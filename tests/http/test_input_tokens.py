@@ -1,6 +1,5 @@
 """The tokens of an input are counted as its response counts them, and refused alike."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,7 @@ from openai import BadRequestError, NotFoundError, RateLimitError
 from engine.errors import ContextLengthError, QueueFullError
 from engine.types import GenerateRequest, GenerationFinished, GenerationStarted, TextDelta
 from tests.support.bad_requests import BAD_REQUESTS, CONTRADICTIONS, GOOD
+from tests.support.refusals import check_bad, send, sort_by_param
 from tests.support.scripted import CARD, ScriptedEngine, Step
 from tests.support.serving import playing, serving
 from tests.support.spots import function, message
@@ -57,12 +57,12 @@ async def test_openais_client_reads_it() -> None:
 
 
 async def test_what_a_response_refuses_is_not_counted_either() -> None:
+    """One fault of each place: the bodies of both routes are checked by the same code."""
     async with serving(playing()) as served:
-        for changes, param, code in [*BAD_REQUESTS, *CONTRADICTIONS]:
-            body = json.dumps({**GOOD, **changes})
-            reply = await served.http.post("/v1/responses/input_tokens", content=body)
-            error = reply.json()["error"]
-            assert (reply.status_code, error["param"], error["code"]) == (400, param, code)
+        for bad in (BAD_REQUESTS, CONTRADICTIONS):
+            for param, [(changes, code), *_] in sort_by_param(bad).items():
+                told = await send(served.http, "/v1/responses/input_tokens", {**GOOD, **changes})
+                check_bad(told, changes, param, code)
 
 
 async def test_an_unknown_model_is_not_found() -> None:

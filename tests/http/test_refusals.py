@@ -1,6 +1,5 @@
 """What the server refuses, always in one shape, and without asking any model."""
 
-import json
 import re
 from typing import Any
 
@@ -12,8 +11,8 @@ from tests.support.bad_requests import (
     GOOD,
     NOT_FINITE,
     NUMBERS,
-    name_changes,
 )
+from tests.support.refusals import Fault, check_bad, send, shorten, sort_by_param
 from tests.support.scripted import saying
 from tests.support.serving import MAX_BODY_BYTES, playing, serving
 
@@ -47,22 +46,23 @@ def envelope(
 
 
 @pytest.mark.parametrize(
-    ("changes", "param", "code"), [*BAD_REQUESTS, *CONTRADICTIONS], ids=name_changes
+    ("param", "faults", "is_quoted"),
+    [
+        *((param, faults, True) for param, faults in sort_by_param(BAD_REQUESTS).items()),
+        *((param, faults, False) for param, faults in sort_by_param(CONTRADICTIONS).items()),
+    ],
+    ids=lambda value: "" if isinstance(value, list | bool) else value,
 )
 async def test_a_bad_request_is_refused_before_any_model_is_asked(
-    changes: dict[str, Any], param: str, code: str
+    param: str, faults: list[Fault], is_quoted: bool
 ) -> None:
     engine = playing(*saying("Hello"))
     async with serving(engine) as served:
-        # Not the client's own encoder, which refuses NaN and Infinity.
-        body = json.dumps({**GOOD, "stream": True, **changes})
-        reply = await served.http.post("/v1/responses", content=body)
-    error = reply.json()["error"]
-    assert (reply.status_code, error["type"]) == (400, "invalid_request_error")
-    assert (error["param"], error["code"]) == (param, code)
-    assert error.keys() == {"message", "type", "param", "code"}
-    assert len(reply.content) < 1000
-    assert engine.requests == []
+        for changes, code in faults:
+            told = await send(served.http, "/v1/responses", {**GOOD, "stream": True, **changes})
+            message = check_bad(told, changes, param, code)
+            assert f"'{param}'" in message or not is_quoted, shorten(changes)
+            assert engine.requests == [], shorten(changes)
 
 
 @pytest.mark.parametrize("word", NOT_FINITE)

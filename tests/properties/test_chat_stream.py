@@ -34,7 +34,7 @@ ENDS: st.SearchStrategy[FinishReason] = st.sampled_from(("stop", "length"))
 TEXTS = st.text(max_size=12) | st.sampled_from(["é🙂\u2028", '"}\n\ndata: [DONE]\n\n', "\r\n"])
 SEGMENTS = st.lists(st.tuples(st.sampled_from(("text", "thought", "call")), TEXTS), max_size=5)
 CUTS = st.integers(1, 5)
-limits = settings(max_examples=200, deadline=None)
+limits = settings(max_examples=2 * settings().max_examples, deadline=None)
 
 
 def say(segments: list[Segment], size: int, reason: FinishReason) -> list[EngineEvent]:

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 SEEING = replace(CARD, media=("image", "video", "audio"))
 IDS = ("call_1", "call_2", "call_3")
-limits = settings(max_examples=200, deadline=None)
+limits = settings(max_examples=2 * settings().max_examples, deadline=None)
 
 # ── any items ────────────────────────────────────────────────────────────────────────────────────
 
@@ -241,7 +241,7 @@ ANYTHING = st.recursive(
 FIELDS = st.sampled_from(["input", "tools", "tool_choice", "text", "reasoning", "metadata", "stop"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * settings().max_examples, deadline=None)
 @given(FIELDS, ANYTHING)
 def test_anything_else_is_refused_by_a_place_inside_its_field(field: str, value: Any) -> None:
     body = {"model": "scripted", "instructions": "Sing.", field: value}

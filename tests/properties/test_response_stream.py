@@ -70,7 +70,7 @@ ENDS: st.SearchStrategy[End] = st.sampled_from(
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ["é🙂👩‍👩‍👧\u2028", "\n\n", '"}\n\ndata: [DONE]\n\n']
 )
-limits = settings(max_examples=100, deadline=None)
+limits = settings(deadline=None)
 
 
 # ── what an engine says ──────────────────────────────────────────────────────────────────────────

@@ -122,6 +122,9 @@ def test_a_store_holds_what_its_model_holds(factory: StoreFactory) -> None:
         make_store = staticmethod(factory)
 
     limits = settings(
-        max_examples=200, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+        max_examples=2 * settings().max_examples,
+        stateful_step_count=40,
+        deadline=None,
+        report_multiple_bugs=False,
     )
     run_state_machine_as_test(Machine, settings=limits)

@@ -7,15 +7,17 @@ from openai import AsyncOpenAI
 
 from tests.support.transcripts import Event, write_events
 
+PIECE_BYTES = 61  # less than a line of data, and no divisor of anything
+
 
 def replaying(events: list[Event]) -> AsyncOpenAI:
-    """openai's client before a server that plays these events, in pieces that cut every line."""
+    """openai's client before a server that plays these events, in pieces that cut its lines."""
     stream = write_events(events)
 
     class Pieces(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            for start in range(0, len(stream), 7):
-                yield stream[start : start + 7]
+            for start in range(0, len(stream), PIECE_BYTES):
+                yield stream[start : start + PIECE_BYTES]
 
     def reply(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces())

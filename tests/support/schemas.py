@@ -45,9 +45,19 @@ def _is_integer(_: object, value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _match_type(
+    validator: Any, branches: dict[str, Schema], value: Any, _: Schema
+) -> Iterator[ValidationError]:
+    """The keyword `branchOfType`: of all branches, the one that an object's `type` names."""
+    name = value.get("type")
+    if isinstance(name, str) and name in branches:
+        yield from validator.descend(value, branches[name])
+
+
 # In JSON Schema 1.0 is an integer; in the types of a client it is not.
 _Strict: type[Validator] = extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
+    validators={"branchOfType": _match_type},
     type_checker=Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer),
 )
 
@@ -92,15 +102,15 @@ def _decide(branches: list[Schema], document: Schema) -> Schema:
 
 
 def _by_type(typed: dict[str, list[Schema]]) -> Schema:
-    cases = [
-        {
-            "if": {"properties": {"type": {"const": name}}},
-            "then": branches[0] if len(branches) == 1 else {"anyOf": branches},
-        }
-        for name, branches in typed.items()
-    ]
-    names = {"properties": {"type": {"enum": list(typed)}}, "required": ["type"]}
-    return {"if": names, "then": {"allOf": cases}, "else": names}
+    """An object's `type` must be one of these, and the object must fit what that one asks."""
+    return {
+        "properties": {"type": {"enum": list(typed)}},
+        "required": ["type"],
+        "branchOfType": {
+            name: branches[0] if len(branches) == 1 else {"anyOf": branches}
+            for name, branches in typed.items()
+        },
+    }
 
 
 def _type_names(branch: Schema, document: Schema) -> list[str]:

@@ -169,16 +169,15 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_1(tmp_path: Path) -> None
     assert done.stderr == f"antiphon: cannot read {tmp_path}/no.yaml: No such file or directory\n"
 
 
-def test_a_key_file_that_is_wrong_is_one_line_that_does_not_show_the_key(tmp_path: Path) -> None:
+def test_a_key_file_that_is_wrong_is_one_line_that_does_not_show_the_key(
+    tmp_path: Path, environment: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     keys = tmp_path / "keys"
     keys.write_text("sk-good-enough\nsecret\n")
     path = write(tmp_path, "a/m", api={"api_keys_file": str(keys)})
-    command = [sys.executable, "-m", "deployments.launch", str(path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"antiphon: args.api_keys_file: line 2 of {keys}: an API key has 8 to 512 characters\n"
-    )
+    assert launch.main([str(path)]) == 1
+    told = f"antiphon: args.api_keys_file: line 2 of {keys}: an API key has 8 to 512 characters\n"
+    assert capsys.readouterr() == ("", told)
 
 
 def test_the_launcher_imports_neither_ray_nor_mlx() -> None:
