@@ -3,7 +3,6 @@
 import errno
 import json
 import socket
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +12,7 @@ from typing import Any
 from configs.errors import SettingsError
 from configs.serve_file import ServeFile
 from deployments.errors import NO_TEMPLATE
+from deployments.startup import AnsweringModel
 
 # The proxy learns of a new route a moment after Serve calls the application RUNNING.
 ROUTE_WAIT_S = 30.0
@@ -28,11 +28,6 @@ class NoAnswerError(Exception):
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.code = code
-
-
-def print_line(line: str) -> None:
-    """Say something to whoever started the server."""
-    sys.stdout.write(f"{line}\n")
 
 
 def check_port(host: str, port: int) -> None:
@@ -59,32 +54,46 @@ def check_port(host: str, port: int) -> None:
 
 
 def first_answers(
-    serve_file: ServeFile,
-    timeout_s: float,
-    key: str | None = None,
-    tell: Callable[[str], None] = print_line,
-) -> list[str]:
-    """Ask every model for one short answer; the names that the server lists.
+    serve_file: ServeFile, timeout_s: float, key: str | None = None
+) -> list[AnsweringModel]:
+    """Ask every model for one short answer; those that the server lists, in its order.
 
     Each request may take `timeout_s`: a model's first answer can include compiling its kernels.
-    `key` is one that the server knows, where it asks for keys. A model without a chat template
-    cannot be asked like this and is well all the same; `tell` is told of it.
+    `key` is one that the server knows, where it asks for keys.
 
     Raises:
         NoAnswerError: where a request fails.
     """
     url = serve_file.base_url
     wait_for_route(url, ROUTE_WAIT_S, key)
-    for model in serve_file.models.values():
-        question = {"model": model.name, "input": "Hello", "max_output_tokens": 1, "store": False}
+    bare = {
+        model.name
+        for model in serve_file.models.values()
+        if not answers_messages(url, model.name, timeout_s, key)
+    }
+    listing = fetch_json(f"{url}/v1/models", timeout_s, key)
+    return [AnsweringModel(model["id"], model["id"] not in bare) for model in listing["data"]]
+
+
+def answers_messages(url: str, name: str, timeout_s: float, key: str | None) -> bool:
+    """Ask a model for a token; False where it only continues texts.
+
+    Raises:
+        NoAnswerError: where it does neither.
+    """
+    question = {"model": name, "input": "Hello", "max_output_tokens": 1, "store": False}
+    try:
         try:
             fetch_json(f"{url}/v1/responses", timeout_s, key, question)
         except NoAnswerError as error:
             if error.code != NO_TEMPLATE:
-                raise NoAnswerError(f"model {model.name!r} does not answer: {error}") from error
-            tell(f"model {model.name!r} has no chat template: set its chat_template to talk to it")
-    listing = fetch_json(f"{url}/v1/models", timeout_s, key)
-    return [model["id"] for model in listing["data"]]
+                raise
+            text = {"model": name, "prompt": "Hello", "max_tokens": 1}
+            fetch_json(f"{url}/v1/completions", timeout_s, key, text)
+            return False
+    except NoAnswerError as error:
+        raise NoAnswerError(f"model {name!r} does not answer: {error}") from error
+    return True
 
 
 def wait_for_route(

@@ -7,7 +7,7 @@ which people need the end.
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from configs.serve_file import ServeFile
@@ -116,22 +116,46 @@ def describe_plain(message: str) -> str:
     return error.strip()
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweringModel:
+    """A model that has answered; without a chat template it continues texts and no messages."""
+
+    name: str
+    takes_messages: bool = True
+
+
 def format_ready(
-    serve_file: ServeFile, models: Iterable[str], elapsed_s: float, logs: str, needs_key: bool
+    serve_file: ServeFile,
+    models: Sequence[AnsweringModel],
+    elapsed_s: float,
+    logs: str,
+    needs_key: bool,
 ) -> str:
     """What a person sees when every model has answered.
 
     The curl line works as it stands, but for the key where one is needed: keys are never printed.
     """
     url = serve_file.base_url
-    names = list(models)
-    body = json.dumps({"model": names[0], "input": "Say hello."}, ensure_ascii=False)
+    names = ", ".join(model.name for model in models)
+    path, question = to_question(models)
+    body = json.dumps(question, ensure_ascii=False)
     key = " -H 'authorization: Bearer YOUR-KEY'" if needs_key else ""
+    bare = [model.name for model in models if not model.takes_messages]
+    told = f"{', '.join(bare)}: without a chat template, for texts alone"
+    note = f"  note    {told}\n" if bare else ""
     return (
         f"\nAntiphon is ready after {elapsed_s:.0f} s at {url}/v1\n"
-        f"  models  {', '.join(names)}\n"
-        f"  try     curl -s {url}/v1/responses -H 'content-type: application/json'{key} "
+        f"  models  {names}\n{note}"
+        f"  try     curl -s {url}{path} -H 'content-type: application/json'{key} "
         f"-d {shlex.quote(body)}\n"
         f"  logs    {logs}\n"
         f"  stop    Ctrl-C\n\n"
     )
+
+
+def to_question(models: Sequence[AnsweringModel]) -> tuple[str, dict[str, str]]:
+    """A route and a body that one of the models answers."""
+    for model in models:
+        if model.takes_messages:
+            return "/v1/responses", {"model": model.name, "input": "Say hello."}
+    return "/v1/completions", {"model": models[0].name, "prompt": "Hello, my name is"}

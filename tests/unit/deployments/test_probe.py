@@ -15,6 +15,7 @@ from configs.errors import SettingsError
 from configs.serve_file import ServeFile
 from configs.settings import ApiSettings, ModelSettings
 from deployments.probe import NoAnswerError, check_port, first_answers, wait_for_route
+from deployments.startup import AnsweringModel
 
 Answer = Callable[[str, Any], tuple[int, str]]
 
@@ -61,6 +62,7 @@ def make_file(port: int) -> ServeFile:
     return ServeFile(Path("f"), "127.0.0.1", port, ("a", "b", "api"), models, {}, api, "/")
 
 
+ANSWERING = [AnsweringModel("model a"), AnsweringModel("model b")]
 LISTING = json.dumps({"object": "list", "data": [{"id": "model a"}, {"id": "model b"}]})
 
 
@@ -74,7 +76,7 @@ def test_every_model_is_asked_once_and_the_listed_names_returned() -> None:
         return 200, "{}"
 
     with serving(answer) as port:
-        assert first_answers(make_file(port), timeout_s=10) == ["model a", "model b"]
+        assert first_answers(make_file(port), timeout_s=10) == ANSWERING
     assert asked == [("/v1/responses", "model a", False), ("/v1/responses", "model b", False)]
 
 
@@ -83,8 +85,8 @@ def test_where_the_server_needs_a_key_each_question_has_one() -> None:
         return 200, LISTING if body is None else "{}"
 
     with serving(answer, authorization="Bearer sk-a-key-of-ours") as port:
-        names = first_answers(make_file(port), timeout_s=10, key="sk-a-key-of-ours")
-    assert names == ["model a", "model b"]
+        models = first_answers(make_file(port), timeout_s=10, key="sk-a-key-of-ours")
+    assert models == ANSWERING
 
 
 @pytest.mark.parametrize(
@@ -108,17 +110,36 @@ def test_a_model_that_fails_is_named_with_the_servers_reason(
     assert str(caught.value).startswith(f"model 'model b' does not answer: {message}")
 
 
-def test_a_model_without_a_template_is_well_and_its_owner_is_told() -> None:
+NO_TEMPLATE = json.dumps({"error": {"message": "none", "code": "chat_template_missing"}})
+
+
+def test_a_model_without_a_template_is_asked_to_continue_a_text() -> None:
+    asked = []
+
     def answer(path: str, body: Any) -> tuple[int, str]:
-        if body is not None and body["model"] == "model b":
-            return 400, json.dumps({"error": {"message": "none", "code": "chat_template_missing"}})
+        if body is not None:
+            asked.append((path, body["model"]))
+        if path == "/v1/responses" and body["model"] == "model b":
+            return 400, NO_TEMPLATE
         return 200, LISTING
 
-    told: list[str] = []
     with serving(answer) as port:
-        names = first_answers(make_file(port), timeout_s=10, tell=told.append)
-    assert names == ["model a", "model b"]
-    assert told == ["model 'model b' has no chat template: set its chat_template to talk to it"]
+        models = first_answers(make_file(port), timeout_s=10)
+    assert models == [AnsweringModel("model a"), AnsweringModel("model b", takes_messages=False)]
+    assert asked[-2:] == [("/v1/responses", "model b"), ("/v1/completions", "model b")]
+
+
+def test_a_model_that_neither_answers_nor_continues_is_named() -> None:
+    def answer(path: str, body: Any) -> tuple[int, str]:
+        if path == "/v1/completions":
+            return 500, '{"error": {"message": "no memory"}}'
+        return (200, LISTING) if body is None else (400, NO_TEMPLATE)
+
+    with (
+        serving(answer) as port,
+        pytest.raises(NoAnswerError, match="model 'model a' does not answer: .*no memory"),
+    ):
+        first_answers(make_file(port), timeout_s=10)
 
 
 def test_a_model_that_hangs_is_given_up() -> None:

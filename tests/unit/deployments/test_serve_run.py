@@ -32,7 +32,7 @@ from deployments.serve_run import (
     main,
     to_states,
 )
-from deployments.startup import ApplicationState, DeploymentState
+from deployments.startup import AnsweringModel, ApplicationState, DeploymentState
 
 PROFILES = [REPOSITORY / "serve_config.yaml", *sorted((REPOSITORY / "configs").glob("*.yaml"))]
 
@@ -139,9 +139,9 @@ def test_a_start_that_cannot_succeed_stops_the_process_with_the_cause(watch: Any
 def test_when_all_models_have_answered_it_says_so_and_goes_on(
     watch: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answer(serve_file: Any, timeout_s: float, key: str | None) -> list[str]:
+    def answer(serve_file: Any, timeout_s: float, key: str | None) -> list[AnsweringModel]:
         assert key == "sk-a-key-of-ours"
-        return ["smollm2-135m"]
+        return [AnsweringModel("smollm2-135m")]
 
     monkeypatch.setattr(serve_run, "first_answers", answer)
     waiting = RUNNING | {"api": overview(ApplicationStatus.DEPLOYING)}
@@ -154,7 +154,7 @@ def test_when_all_models_have_answered_it_says_so_and_goes_on(
 def test_a_model_that_does_not_answer_stops_the_process(
     watch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> list[str]:
+    def fail(*_: Any) -> list[AnsweringModel]:
         raise NoAnswerError("no reply within 300 s")
 
     monkeypatch.setattr(serve_run, "first_answers", fail)

@@ -8,6 +8,7 @@ import pytest
 from configs.serve_file import ServeFile
 from configs.settings import ApiSettings
 from deployments.startup import (
+    AnsweringModel,
     ApplicationState,
     DeploymentState,
     find_cause,
@@ -149,7 +150,13 @@ def test_an_endless_cause_is_cut() -> None:
 def test_the_ready_message_has_a_curl_line_that_a_shell_can_run() -> None:
     api = ApiSettings(models=("m",))
     serve_file = ServeFile(Path("f"), "127.0.0.1", 8123, ("m",), {}, {}, api, "/")
-    text = format_ready(serve_file, ["it's « m »", "n"], 23.6, "/tmp/logs", needs_key=False)
+    text = format_ready(
+        serve_file,
+        [AnsweringModel("it's « m »"), AnsweringModel("n")],
+        23.6,
+        "/tmp/logs",
+        needs_key=False,
+    )
     assert "ready after 24 s at http://127.0.0.1:8123/v1\n" in text
     assert "models  it's « m », n\n" in text
     line = next(line for line in text.splitlines() if "curl" in line)
@@ -166,6 +173,26 @@ def test_the_ready_message_has_a_curl_line_that_a_shell_can_run() -> None:
 def test_where_a_key_is_needed_the_curl_line_has_a_place_for_it() -> None:
     api = ApiSettings(models=("m",))
     serve_file = ServeFile(Path("f"), "127.0.0.1", 8123, ("m",), {}, {}, api, "/")
-    text = format_ready(serve_file, ["m"], 1.0, "/tmp/logs", needs_key=True)
+    text = format_ready(serve_file, [AnsweringModel("m")], 1.0, "/tmp/logs", needs_key=True)
     line = next(line for line in text.splitlines() if "curl" in line)
     assert "authorization: Bearer YOUR-KEY" in shlex.split(line.partition("curl")[2])
+
+
+@pytest.mark.parametrize(
+    ("second", "path", "body"),
+    [
+        (True, "responses", '{"model": "n", "input": "Say hello."}'),
+        (False, "completions", '{"model": "m", "prompt": "Hello, my name is"}'),
+    ],
+)
+def test_the_curl_line_asks_what_a_model_can_answer(second: bool, path: str, body: str) -> None:
+    serve_file = ServeFile(
+        Path("f"), "127.0.0.1", 8123, ("m",), {}, {}, ApiSettings(models=("m",)), "/"
+    )
+    models = [AnsweringModel("m", takes_messages=False), AnsweringModel("n", second)]
+    text = format_ready(serve_file, models, 1.0, "/tmp/logs", needs_key=False)
+    line = next(line for line in text.splitlines() if "curl" in line)
+    words = shlex.split(line.partition("curl")[2])
+    assert (words[1], words[-1]) == (f"http://127.0.0.1:8123/v1/{path}", body)
+    names = "m" if second else "m, n"
+    assert f"  note    {names}: without a chat template, for texts alone\n" in text
