@@ -20,6 +20,7 @@ from stores.errors import StoreDisabledError, StoreError
 RETRY_AFTER_S = 2
 NO_TEMPLATE = "chat_template_missing"
 DEADLINE = "deadline_exceeded"
+INPUT = "input"
 
 
 class ServiceError(Exception):
@@ -68,19 +69,22 @@ class InternalError(ServiceError):
     """Our fault; the cause is in the log, never in the reply."""
 
 
-def to_service_error(error: Exception) -> ServiceError:
-    """What a caller is told of an error: of one that nobody expected, not a word."""
+def to_service_error(error: Exception, input_name: str = INPUT) -> ServiceError:
+    """What a caller is told of an error: of one that nobody expected, not a word.
+
+    `input_name` is the caller's name for what the engine was to continue.
+    """
     match error:
         case ServiceError():
             return error
         case ContextLengthError():
-            return InvalidRequestError(error.message, "input", "context_length_exceeded")
+            return InvalidRequestError(error.message, input_name, "context_length_exceeded")
         case NoChatTemplateError():
             return InvalidRequestError(error.message, "model", NO_TEMPLATE)
         case LogitBiasError():
             return InvalidRequestError(error.message, "logit_bias", "invalid_value")
         case RequestError():
-            return InvalidRequestError(error.message, "input", "unsupported_value")
+            return InvalidRequestError(error.message, input_name, "unsupported_value")
         case QueueFullError():
             return TooManyRequestsError(error.message, None, "queue_full")
         case EngineStoppedError():

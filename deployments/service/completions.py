@@ -3,19 +3,16 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 
-from deployments.errors import InvalidRequestError, UnavailableError
+from deployments.errors import UnavailableError
 from deployments.resource.events import ResponseEnded, StreamEvent
 from deployments.resource.response import Response
-from deployments.service.generation import Generation, Generations, MakeRequest, to_error
+from deployments.service.generation import Generation, Generations, to_error
 from deployments.translate.chat import to_chat_generation
 from deployments.translate.completions import to_completion_generation
 from deployments.wire.chat_request import ChatCompletionRequest
 from deployments.wire.completions_request import CompletionRequest
-from engine.types import GenerateRequest, ModelCard
-
-# What the engine's own refusals call that which it is to continue.
-INPUT = "input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +27,8 @@ class CompletionsService:
         Raises:
             ServiceError: where it cannot start.
         """
-
-        def make_request(card: ModelCard, generation_id: str) -> GenerateRequest:
-            return to_chat_generation(request, card, generation_id)
-
-        return await self._open(request.model, "chatcmpl", make_request, "messages")
+        make_request = partial(to_chat_generation, request)
+        return await self.generations.start(request.model, "chatcmpl", make_request, "messages")
 
     async def open_completion(self, request: CompletionRequest) -> Generation:
         """Start the continuation of a prompt: what can be refused is refused here.
@@ -42,21 +36,8 @@ class CompletionsService:
         Raises:
             ServiceError: where it cannot start.
         """
-
-        def make_request(card: ModelCard, generation_id: str) -> GenerateRequest:
-            return to_completion_generation(request, card, generation_id)
-
-        return await self._open(request.model, "cmpl", make_request, "prompt")
-
-    async def _open(
-        self, model: str, prefix: str, make_request: MakeRequest, input_name: str
-    ) -> Generation:
-        try:
-            return await self.generations.start(model, prefix, make_request)
-        except InvalidRequestError as error:
-            if error.param != INPUT:
-                raise
-            raise InvalidRequestError(error.message, input_name, error.code) from error
+        make_request = partial(to_completion_generation, request)
+        return await self.generations.start(request.model, "cmpl", make_request, "prompt")
 
     async def finish(self, generation: Generation) -> Response:
         """Run a generation to its end.

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 
 from deployments.errors import (
+    INPUT,
     InternalError,
     ServiceError,
     UnavailableError,
@@ -52,8 +53,12 @@ class Generations:
     replica_wait_s: float
     heartbeat_s: float
 
-    async def start(self, model: str, prefix: str, make_request: MakeRequest) -> Generation:
+    async def start(
+        self, model: str, prefix: str, make_request: MakeRequest, input_name: str = INPUT
+    ) -> Generation:
         """Find the model and get a place in its engine; `prefix` is that of the answer's id.
+
+        `input_name` is the route's for what is to be continued.
 
         Raises:
             ServiceError: where it cannot start.
@@ -62,7 +67,7 @@ class Generations:
         response_id = self.make_id(prefix)
         request = make_request(route.card, response_id)
         rest = BatchReader(route.client.generate(request))
-        first = await self._first(rest)
+        first = await self._first(rest, input_name)
         machine = ResponseStream(
             response_id, model, self.now(), self.make_id, request.max_tool_calls
         )
@@ -120,12 +125,12 @@ class Generations:
                 return
             yield from machine.feed(engine_event, self.now())
 
-    async def _first(self, batches: BatchReader) -> Batch:
+    async def _first(self, batches: BatchReader, input_name: str) -> Batch:
         """The first events of a generation, or the reason why there are none."""
         try:
             first = await batches.next(self.replica_wait_s)
         except EngineError as error:
-            raise to_service_error(error) from error
+            raise to_service_error(error, input_name) from error
         except asyncio.CancelledError:
             await batches.close()
             raise

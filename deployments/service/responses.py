@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from deployments.errors import NotFoundError, ServiceError, UnavailableError
@@ -15,7 +16,7 @@ from deployments.service.generation import Generation, Generations, to_error
 from deployments.translate.request import to_echo, to_generate_request
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
-from engine.types import GenerateRequest, ModelCard
+from engine.types import ModelCard
 from stores.errors import StoreError
 from stores.types import ResponseRecord
 
@@ -91,10 +92,7 @@ class ResponsesService:
         Raises:
             ServiceError: where it cannot start.
         """
-
-        def make_request(card: ModelCard, response_id: str) -> GenerateRequest:
-            return to_generate_request(request, card, response_id)
-
+        make_request = partial(to_generate_request, request)
         generation = await self._generations.start(request.model, "resp", make_request)
         beginning = self._own(self._begin(request, owner, generation))
         try:
@@ -175,10 +173,7 @@ class ResponsesService:
         Raises:
             ServiceError: where they cannot be counted.
         """
-
-        def make_request(card: ModelCard, response_id: str) -> GenerateRequest:
-            return to_generate_request(request, card, response_id)
-
+        make_request = partial(to_generate_request, request)
         return await self._generations.count_tokens(request.model, make_request)
 
     async def retrieve(self, response_id: str, owner: str) -> StoredResponse:

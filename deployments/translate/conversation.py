@@ -30,11 +30,15 @@ class Conversation:
     _messages: list[ChatMessage] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _unanswered: set[str] = field(default_factory=set)
+    _calls: list[ToolCall] = field(default_factory=list)
+    """Those of the last turn, which may get more."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
         """The turns; thoughts that no turn followed are a turn of their own."""
-        return (*self._messages, *self._trailing())
+        if not self._calls:
+            return (*self._messages, *self._trailing())
+        return (*self._messages[:-1], self._last_with_calls(), *self._trailing())
 
     def add_turn(self, role: Role, parts: Sequence[TurnPart]) -> None:
         """A turn of anyone but a tool; its texts are joined with newlines."""
@@ -43,13 +47,13 @@ class Conversation:
         if role == "user" and placed:
             self._flush_thoughts()
             content = tuple(to_content(part) for part in parts)
-            self._messages.append(ChatMessage("user", content))
+            self._append(ChatMessage("user", content))
             return
         if role == "assistant":
             self._add_assistant(join_texts(parts))
         else:
             self._flush_thoughts()
-            self._messages.append(ChatMessage(role, join_texts(parts)))
+            self._append(ChatMessage(role, join_texts(parts)))
         self._add_moved(placed)
 
     def add_reasoning(self, text: str) -> None:
@@ -71,11 +75,10 @@ class Conversation:
                 "invalid_value",
             )
         self._unanswered.add(call.call_id)
-        last = self._messages[-1] if self._messages else None
-        if last is None or last.role != "assistant" or self._thoughts:
+        is_open = bool(self._messages) and self._messages[-1].role == "assistant"
+        if not is_open or self._thoughts:
             self._add_assistant("")
-            last = self._messages[-1]
-        self._messages[-1] = replace(last, tool_calls=(*last.tool_calls, call))
+        self._calls.append(call)
 
     def add_output(self, call_id: str, parts: Sequence[TurnPart]) -> None:
         """What a function gave; a call with this id need not be there (RA)."""
@@ -85,13 +88,13 @@ class Conversation:
         self.media += placed
         lines = [part for part in parts if isinstance(part, str)]
         content = "\n".join([*lines, MOVED] if placed else lines)
-        self._messages.append(ChatMessage("tool", content, call_id=call_id))
+        self._append(ChatMessage("tool", content, call_id=call_id))
         self._add_moved(placed)
 
     def _add_assistant(self, content: str) -> None:
         thoughts = "\n".join(self._thoughts) or None
         self._thoughts.clear()
-        self._messages.append(ChatMessage("assistant", content, thoughts))
+        self._append(ChatMessage("assistant", content, thoughts))
 
     def _trailing(self) -> list[ChatMessage]:
         """The turn of thoughts that none has followed yet."""
@@ -101,11 +104,22 @@ class Conversation:
     def _add_moved(self, placed: Sequence[PlacedMedia]) -> None:
         if placed:
             content = tuple(each.media for each in placed)
-            self._messages.append(ChatMessage("user", content))
+            self._append(ChatMessage("user", content))
 
     def _flush_thoughts(self) -> None:
-        self._messages += self._trailing()
-        self._thoughts.clear()
+        if self._thoughts:
+            self._add_assistant("")
+
+    def _append(self, message: ChatMessage) -> None:
+        """A turn after the last one, which gets no more calls."""
+        if self._calls:
+            self._messages[-1] = self._last_with_calls()
+            self._calls.clear()
+        self._messages.append(message)
+
+    def _last_with_calls(self) -> ChatMessage:
+        """All at once: one by one, each would copy those before it."""
+        return replace(self._messages[-1], tool_calls=tuple(self._calls))
 
 
 def join_texts(parts: Sequence[TurnPart]) -> str:
