@@ -14,6 +14,9 @@ STORE_VARIABLES: Mapping[str, str] = {
     "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES": "responses_store_max_entries",
     "MLXCEL_RESPONSES_STORE_MAX_BYTES": "responses_store_max_bytes",
     "LLAMA_ARG_RESPONSES_STORE_TTL_SECS": "responses_store_ttl_secs",
+    "LLAMA_ARG_CONVERSATION_STORE_MAX_ENTRIES": "conversation_store_max_entries",
+    "MLXCEL_CONVERSATION_STORE_MAX_BYTES": "conversation_store_max_bytes",
+    "LLAMA_ARG_CONVERSATION_STORE_TTL_SECS": "conversation_store_ttl_secs",
 }
 
 

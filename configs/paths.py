@@ -1,4 +1,4 @@
-"""Where files of ours lie: the cache of models, the state, and files that a setting names."""
+"""Where files of ours lie: models, the state, the store, and files that a setting names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +20,33 @@ def state_folder(environment: Mapping[str, str]) -> Path:
     return asked_folder(environment.get("ANTIPHON_STATE_DIR")) or user_state_path("antiphon")
 
 
+def data_folder(setting: Path | None, environment: Mapping[str, str]) -> Path:
+    """Where the store on disk is: ANTIPHON_DATA_DIR, else the folder that the setting names, else
+    `store` in the state folder. A relative one is looked up in the current folder.
+
+    Raises:
+        SettingsError: where the path begins with the home of nobody.
+    """
+    asked = asked_folder(environment.get("ANTIPHON_DATA_DIR"))
+    if asked is None and setting is not None:
+        asked = to_absolute(setting)
+    return asked or state_folder(environment) / "store"
+
+
 def asked_folder(text: str | None) -> Path | None:
-    """The absolute folder that a variable names; None where it is unset or empty."""
-    return Path(text).expanduser().absolute() if text else None
+    """The absolute folder that a variable names; None where it is unset or empty.
+
+    Raises:
+        SettingsError: where the path begins with the home of nobody.
+    """
+    return to_absolute(Path(text)) if text else None
+
+
+def to_absolute(folder: Path) -> Path:
+    try:
+        return folder.expanduser().absolute()
+    except RuntimeError as error:
+        raise SettingsError(f"cannot find the folder {folder}: {error}") from error
 
 
 def find_file(path: Path) -> Path:

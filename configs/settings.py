@@ -6,7 +6,14 @@ Nothing is coerced: `"1"` is no number, `true` is no number either, and an unkno
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 Precision = Literal["auto", "float32", "float16", "bfloat16"]
 
@@ -109,18 +116,42 @@ class ModelSettings(Settings):
         return self
 
 
-class StoreSettings(Settings):
-    """Bounds of the store of responses; each may be overridden by the environment.
+def check_folder(value: object) -> object:
+    """A folder's path as a file gives it.
 
-    See `configs.environment` for the variables.
+    Raises:
+        ValueError: where it names none: an empty one would be the current folder.
+    """
+    if value == "":
+        raise ValueError("is empty")
+    return check_printable(value) if isinstance(value, str) else value
+
+
+class StoreSettings(Settings):
+    """Where responses and conversations are kept, and how many; bounds and folder may be overridden
+    by the environment.
+
+    See `configs.environment` and `configs.paths.data_folder` for the variables.
     """
 
+    store_backend: Literal["sqlite", "memory"] = "sqlite"
+    """On disk, where they outlive the server, or in memory."""
+    data_folder: Annotated[Path, BeforeValidator(check_folder)] | None = Field(
+        default=None, strict=False
+    )
+    """Folder of the store on disk; None takes `store` in the platform's state folder."""
     responses_store_max_entries: int = Field(default=1024, ge=0)
     """Responses kept; 0 disables the store and what depends on it."""
     responses_store_max_bytes: int = Field(default=268_435_456, ge=0)
     """Bytes kept, roughly; 0 keeps the routes but drops each response as soon as it has ended."""
     responses_store_ttl_secs: int = Field(default=3600, ge=0)
     """Seconds that a response is kept; 0 keeps it until another bound drops it."""
+    conversation_store_max_entries: int = Field(default=256, ge=0)
+    """Conversations kept; 0 disables them."""
+    conversation_store_max_bytes: int = Field(default=67_108_864, ge=0)
+    """Bytes of conversations kept, roughly; 0 keeps the routes but drops each at once."""
+    conversation_store_ttl_secs: int = Field(default=3600, ge=0)
+    """Seconds that a conversation is kept after its last item; 0 sets no such bound."""
 
 
 class ApiSettings(Settings):
@@ -129,7 +160,7 @@ class ApiSettings(Settings):
     models: tuple[NonEmpty, ...] = Field(min_length=1, strict=False)
     """Names of the Serve applications that serve a model, in the order of `GET /v1/models`."""
     store: NonEmpty = "store"
-    """Name of the Serve application that keeps responses."""
+    """Name of the Serve application that keeps responses and conversations."""
     replicas: int = Field(default=1, ge=1)
     """Processes that parse requests and write streams."""
     max_body_bytes: int = Field(default=33_554_432, ge=1)

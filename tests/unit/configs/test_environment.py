@@ -29,9 +29,17 @@ def test_each_variable_overrides_its_setting() -> None:
         "LLAMA_ARG_RESPONSES_STORE_MAX_ENTRIES": "1",
         "MLXCEL_RESPONSES_STORE_MAX_BYTES": "2",
         "LLAMA_ARG_RESPONSES_STORE_TTL_SECS": "0",
+        "LLAMA_ARG_CONVERSATION_STORE_MAX_ENTRIES": "3",
+        "MLXCEL_CONVERSATION_STORE_MAX_BYTES": "0",
+        "LLAMA_ARG_CONVERSATION_STORE_TTL_SECS": "4",
     }
     assert override_store_settings(StoreSettings(), environment) == StoreSettings(
-        responses_store_max_entries=1, responses_store_max_bytes=2, responses_store_ttl_secs=0
+        responses_store_max_entries=1,
+        responses_store_max_bytes=2,
+        responses_store_ttl_secs=0,
+        conversation_store_max_entries=3,
+        conversation_store_max_bytes=0,
+        conversation_store_ttl_secs=4,
     )
 
 

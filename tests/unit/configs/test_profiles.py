@@ -6,6 +6,7 @@ import pytest
 
 from configs.paths import REPOSITORY
 from configs.serve_file import load_serve_file
+from configs.settings import StoreSettings
 
 PROFILES = [REPOSITORY / "serve_config.yaml", *sorted((REPOSITORY / "configs").glob("*.yaml"))]
 
@@ -16,6 +17,11 @@ def test_each_profile_is_valid_and_answers_this_machine_alone(path: Path) -> Non
     assert loaded.models
     assert loaded.is_loopback
     assert loaded.base_url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.name)
+def test_each_profile_keeps_what_it_stores_on_disk(path: Path) -> None:
+    assert load_serve_file(path, {}).stores == {"store": StoreSettings(store_backend="sqlite")}
 
 
 def test_the_default_file_serves_one_model_twice_once_with_tools() -> None:

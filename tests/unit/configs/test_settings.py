@@ -29,6 +29,30 @@ def test_a_model_needs_only_a_name_and_a_source() -> None:
     )
 
 
+def test_a_store_keeps_on_disk_within_the_documented_bounds() -> None:
+    assert StoreSettings.model_validate({}) == StoreSettings(
+        store_backend="sqlite",
+        data_folder=None,
+        responses_store_max_entries=1024,
+        responses_store_max_bytes=268_435_456,
+        responses_store_ttl_secs=3600,
+        conversation_store_max_entries=256,
+        conversation_store_max_bytes=67_108_864,
+        conversation_store_ttl_secs=3600,
+    )
+
+
+def test_a_folder_is_taken_as_it_is_written() -> None:
+    settings = StoreSettings.model_validate({"data_folder": "~/my store"})
+    assert settings.data_folder == Path("~/my store")
+
+
+@pytest.mark.parametrize("folder", ["", " x", "x\n", "a\x00b", 5, True, ["x"]])
+def test_what_names_no_folder_is_refused(folder: object) -> None:
+    with pytest.raises(ValidationError, match="data_folder"):
+        StoreSettings.model_validate({"data_folder": folder})
+
+
 def test_yaml_lists_mappings_and_whole_temperatures_are_taken() -> None:
     settings = ModelSettings.model_validate(
         MODEL | {"aliases": ["a", "b"], "chat_template": "t.jinja", "sampling": {"temperature": 0}}
@@ -61,6 +85,8 @@ def test_a_name_that_cannot_be_read_or_is_too_long_is_refused(name: str) -> None
         (SamplingSettings, {"temperature": "0"}),
         (SamplingSettings, {"temperature": False}),
         (StoreSettings, {"responses_store_max_bytes": "1024"}),
+        (StoreSettings, {"conversation_store_max_entries": "1"}),
+        (StoreSettings, {"conversation_store_ttl_secs": 1.0}),
         (ApiSettings, {"models": ["m"], "replica_wait_s": "60"}),
     ],
 )
@@ -86,6 +112,11 @@ def test_no_value_is_coerced_to_another_type(kind: type[BaseModel], values: dict
         (SamplingSettings, {"top_p": 0}),
         (SamplingSettings, {"top_p": 1.1}),
         (StoreSettings, {"responses_store_ttl_secs": -1}),
+        (StoreSettings, {"conversation_store_max_entries": -1}),
+        (StoreSettings, {"conversation_store_max_bytes": -1}),
+        (StoreSettings, {"conversation_store_ttl_secs": -1}),
+        (StoreSettings, {"store_backend": "postgres"}),
+        (StoreSettings, {"store_backend": None}),
         (ApiSettings, {"models": []}),
         (ApiSettings, {"models": ["m"], "max_body_bytes": 0}),
         (ApiSettings, {"models": ["m"], "replica_wait_s": 0}),
