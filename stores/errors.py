@@ -9,7 +9,15 @@ class StoreError(Exception):
         self.message = message
 
 
-class StoreDisabledError(StoreError):
+class StoreFaultError(StoreError):
+    """The disk, or the file on it, failed; nothing of the call was done."""
+
+
+class StoreRefusal(StoreError):
+    """Base of what the caller did wrong: it crosses a handle as a value and is in no log."""
+
+
+class StoreDisabledError(StoreRefusal):
     """The bounds allow no entry: `setting` is the one that says so."""
 
     def __init__(self, setting: str) -> None:
@@ -19,3 +27,15 @@ class StoreDisabledError(StoreError):
 
     def __str__(self) -> str:
         return self.message
+
+
+class ParentGoneError(StoreRefusal):
+    """The response that another was to go on from is not there, has failed, or still runs."""
+
+
+class UnknownItemError(StoreRefusal):
+    """No such item where it was looked for."""
+
+
+class ConversationFullError(StoreRefusal):
+    """A conversation would be larger than all conversations together may be."""
