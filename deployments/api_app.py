@@ -15,10 +15,12 @@ from configs.settings import ApiSettings
 from deployments.authentication import KeyRing
 from deployments.bodies import Limits
 from deployments.chat_routes import ChatRoutes
+from deployments.conversation_routes import ConversationRoutes
 from deployments.handles import HandleEngineClient, HandleStoreClient
 from deployments.ingress import Ingress, make_app
 from deployments.logs import join_serve_logs
 from deployments.service.completions import CompletionsService
+from deployments.service.conversations import ConversationsService
 from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import ResponsesService
@@ -46,7 +48,14 @@ class ApiDeployment:
         alias = self._settings.reasoning_alias_field
         completions = CompletionsService(generations)
         chat = ChatRoutes(completions, limits, None if alias == "none" else alias)
-        ingress = Ingress(ResponsesService(generations, store), chat, models, limits)
+        conversations = ConversationsService(store, time.time, make_id)
+        ingress = Ingress(
+            ResponsesService(generations, store),
+            chat,
+            ConversationRoutes(conversations, limits),
+            models,
+            limits,
+        )
         return make_app(ingress, self._keys, is_behind_proxy=True)
 
 

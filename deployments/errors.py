@@ -10,17 +10,23 @@ from engine.errors import (
     EngineStoppedError,
     GenerationFailedError,
     LogitBiasError,
-    ModelLoadError,
     NoChatTemplateError,
     QueueFullError,
     RequestError,
 )
-from stores.errors import StoreDisabledError, StoreError
+from stores.errors import (
+    ConversationFullError,
+    ParentGoneError,
+    StoreDisabledError,
+    StoreError,
+    UnknownItemError,
+)
 
 RETRY_AFTER_S = 2
 NO_TEMPLATE = "chat_template_missing"
 DEADLINE = "deadline_exceeded"
 INPUT = "input"
+PREVIOUS, NO_PARENT = "previous_response_id", "previous_response_not_found"
 
 
 class ServiceError(Exception):
@@ -77,6 +83,16 @@ def to_service_error(error: Exception, input_name: str = INPUT) -> ServiceError:
     match error:
         case ServiceError():
             return error
+        case EngineError():
+            return engine_to_service_error(error, input_name)
+        case StoreError():
+            return store_to_service_error(error)
+        case _:
+            return InternalError("The server had an internal error.", None, "server_error")
+
+
+def engine_to_service_error(error: EngineError, input_name: str) -> ServiceError:
+    match error:
         case ContextLengthError():
             return InvalidRequestError(error.message, input_name, "context_length_exceeded")
         case NoChatTemplateError():
@@ -91,11 +107,25 @@ def to_service_error(error: Exception, input_name: str = INPUT) -> ServiceError:
             return UnavailableError("The model is restarting; try again soon.")
         case DeadlineError():
             return InternalError(error.message, None, DEADLINE)
-        case StoreDisabledError():
-            return InvalidRequestError(error.message, None, "unsupported_value")
         case GenerationFailedError():
             return InternalError(error.message, None, "server_error")
-        case ModelLoadError() | EngineError() | StoreError():
-            return InternalError("The server could not answer this request.", None, "server_error")
         case _:
-            return InternalError("The server had an internal error.", None, "server_error")
+            return unanswered()
+
+
+def store_to_service_error(error: StoreError) -> ServiceError:
+    match error:
+        case StoreDisabledError():
+            return InvalidRequestError(error.message, None, "unsupported_value")
+        case ParentGoneError():
+            return InvalidRequestError(error.message, PREVIOUS, NO_PARENT)
+        case UnknownItemError():
+            return InvalidRequestError(error.message, "after", "item_not_found")
+        case ConversationFullError():
+            return InvalidRequestError(error.message, "items", "conversation_full")
+        case _:
+            return unanswered()
+
+
+def unanswered() -> InternalError:
+    return InternalError("The server could not answer this request.", None, "server_error")

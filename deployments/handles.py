@@ -13,15 +13,25 @@ from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle, DeploymentResponseGenerator
 
 from deployments.errors import InternalError, UnavailableError
+from deployments.service.records import RunningCall
 from engine.errors import EngineError, Refusal
 from engine.types import EngineEvent, EngineStats, GenerateRequest, ModelCard
-from stores.errors import StoreError
-from stores.types import ResponseRecord
+from stores.errors import StoreError, StoreRefusal
+from stores.types import (
+    ConversationRecord,
+    History,
+    HistoryQuery,
+    ItemPage,
+    ItemRecord,
+    PageQuery,
+    ResponseRecord,
+)
 
 logger = logging.getLogger(__name__)
 
 # How long a short call may take, a replica's restart included; generations have no such limit.
 CALL_S = 20.0
+RETRY_S = 0.2  # from a failed call to the next
 
 
 @contextmanager
@@ -74,7 +84,27 @@ class ApplicationHandle:
         handle = await self.get()
         with own_errors(self._what):
             async with asyncio.timeout(timeout_s):
-                return await getattr(handle, method).remote(*args)
+                result = await getattr(handle, method).remote(*args)
+        if isinstance(result, Refusal | StoreRefusal):  # raised there, it would be an error's log
+            raise result
+        return result
+
+    async def call_until(self, deadline_s: float, method: str, *args: object) -> Any:
+        """Call a method that may be called twice, again and again while no replica answers.
+
+        `deadline_s` is in the time of the event loop.
+
+        Raises:
+            UnavailableError: where none has answered by then.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return await self.call(method, *args, timeout_s=deadline_s - loop.time())
+            except UnavailableError:
+                if loop.time() + RETRY_S >= deadline_s:
+                    raise
+            await asyncio.sleep(RETRY_S)
 
     async def call_all(self, method: str, *args: object) -> list[Any]:
         """Call a method on every running replica; none is an empty list.
@@ -122,9 +152,7 @@ class HandleEngineClient:
                 batches.cancel()  # type: ignore[no-untyped-call]
 
     async def count_tokens(self, request: GenerateRequest) -> int:
-        num_tokens: int | Refusal = await self._handle.call("count_tokens", request, timeout_s=None)
-        if isinstance(num_tokens, Refusal):
-            raise num_tokens
+        num_tokens: int = await self._handle.call("count_tokens", request, timeout_s=None)
         return num_tokens
 
     async def abort(self, generation_id: str) -> bool:
@@ -132,9 +160,11 @@ class HandleEngineClient:
 
 
 class HandleStoreClient:
-    """`deployments.service.responses.ResponseStoreClient` over the store's application.
+    """The clients of `deployments.service` over the store's application.
 
-    It holds one call open to the store, so that the store learns of this process's death.
+    It holds one call open to the store, so that the store learns of this process's death. Where the
+    store is another process after a while, it is told what runs here. The calls that keep
+    something for the end of a generation are repeated while the store is away.
     """
 
     def __init__(self, application: str, ingress: str) -> None:
@@ -142,24 +172,52 @@ class HandleStoreClient:
         self._handle = ApplicationHandle(application, "store")
         self._ingress = ingress
         self._attending: asyncio.Task[None] | None = None
+        self._running: dict[str, RunningCall] = {}
+        self._claiming = asyncio.Lock()
 
     async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
         if self._attending is None or self._attending.done():
             # In no request's context, or Serve might end the call with the request that began it.
             self._attending = asyncio.create_task(self._attend(), context=Context())
-        is_kept: bool = await self._handle.call("begin", record, model, is_stored, self._ingress)
+        self._running[record.response_id] = RunningCall(record, model, is_stored)
+        try:
+            is_kept: bool = await self._insist("begin", record, model, is_stored, self._ingress)
+        except BaseException:
+            self._running.pop(record.response_id, None)
+            raise
         return is_kept
 
-    async def _attend(self) -> None:
-        try:
-            handle = (await self._handle.get()).options(stream=True)
-            async for _ in as_stream(handle.attend.remote(self._ingress)):
-                logger.info("the store knows this process as %s", self._ingress)
-        except (RayError, RayServeException, UnavailableError) as error:
-            logger.warning("the store is away, the next response looks for it: %s", error)
-
     async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
-        await self._handle.call("finish", record, is_stored)
+        self._running.pop(record.response_id, None)
+        async with self._claiming:  # a claim that is on its way names it, and must not come later
+            pass
+        await self._insist("finish", record, is_stored)
+
+    async def _insist(self, method: str, *args: object) -> Any:
+        deadline_s = asyncio.get_running_loop().time() + CALL_S
+        return await self._handle.call_until(deadline_s, method, *args)
+
+    async def _attend(self) -> None:
+        """Attend as long as this process lives: when the store goes, until it is back."""
+        while True:
+            try:
+                handle = (await self._handle.get()).options(stream=True)
+                async for _ in as_stream(handle.attend.remote(self._ingress)):
+                    logger.info("the store knows this process as %s", self._ingress)
+                    await self._claim()
+            except (RayError, RayServeException, UnavailableError, StoreError) as error:
+                logger.warning("the store is away, it is looked for: %s", error)
+            await asyncio.sleep(RETRY_S)
+
+    async def _claim(self) -> None:
+        async with self._claiming:
+            calls = tuple(self._running.values())
+            if calls:
+                await self._handle.call("claim", calls, self._ingress)
+
+    async def read_history(self, query: HistoryQuery) -> History:
+        history: History = await self._handle.call("read_history", query)
+        return history
 
     async def get(self, response_id: str, owner: str) -> ResponseRecord | None:
         record: ResponseRecord | None = await self._handle.call("get", response_id, owner)
@@ -168,6 +226,14 @@ class HandleStoreClient:
     async def delete(self, response_id: str, owner: str) -> bool:
         is_deleted: bool = await self._handle.call("delete", response_id, owner)
         return is_deleted
+
+    async def list_input_items(
+        self, response_id: str, owner: str, query: PageQuery
+    ) -> ItemPage | None:
+        page: ItemPage | None = await self._handle.call(
+            "list_input_items", response_id, owner, query
+        )
+        return page
 
     async def watch(self, response_id: str, owner: str) -> str | None:
         model: str | None = await self._handle.call("watch", response_id, owner)
@@ -178,5 +244,58 @@ class HandleStoreClient:
     ) -> ResponseRecord | None:
         record: ResponseRecord | None = await self._handle.call(
             "wait_finished", response_id, owner, timeout_s
+        )
+        return record
+
+    async def create_conversation(
+        self, record: ConversationRecord, items: tuple[ItemRecord, ...]
+    ) -> None:
+        await self._handle.call("create_conversation", record, items)
+
+    async def get_conversation(self, conversation_id: str, owner: str) -> ConversationRecord | None:
+        record: ConversationRecord | None = await self._handle.call(
+            "get_conversation", conversation_id, owner
+        )
+        return record
+
+    async def update_conversation(
+        self, conversation_id: str, owner: str, metadata: str
+    ) -> ConversationRecord | None:
+        record: ConversationRecord | None = await self._handle.call(
+            "update_conversation", conversation_id, owner, metadata
+        )
+        return record
+
+    async def delete_conversation(self, conversation_id: str, owner: str) -> bool:
+        is_deleted: bool = await self._handle.call("delete_conversation", conversation_id, owner)
+        return is_deleted
+
+    async def append_items(
+        self, conversation_id: str, owner: str, items: tuple[ItemRecord, ...]
+    ) -> bool:
+        is_there: bool = await self._handle.call("append_items", conversation_id, owner, items)
+        return is_there
+
+    async def list_conversation_items(
+        self, conversation_id: str, owner: str, query: PageQuery
+    ) -> ItemPage | None:
+        page: ItemPage | None = await self._handle.call(
+            "list_conversation_items", conversation_id, owner, query
+        )
+        return page
+
+    async def get_conversation_item(
+        self, conversation_id: str, owner: str, item_id: str
+    ) -> ItemRecord | None:
+        item: ItemRecord | None = await self._handle.call(
+            "get_conversation_item", conversation_id, owner, item_id
+        )
+        return item
+
+    async def delete_conversation_item(
+        self, conversation_id: str, owner: str, item_id: str
+    ) -> ConversationRecord | None:
+        record: ConversationRecord | None = await self._handle.call(
+            "delete_conversation_item", conversation_id, owner, item_id
         )
         return record

@@ -25,14 +25,17 @@ from deployments.asgi import (
 from deployments.authentication import KeyRing
 from deployments.bodies import Limits, read_body, to_ignored_header
 from deployments.chat_routes import ChatRoutes
+from deployments.conversation_routes import ConversationRoutes
 from deployments.errors import InvalidRequestError
 from deployments.service.models import ModelDirectory
 from deployments.service.responses import ResponsesService, RunningResponse
 from deployments.sse import split_events
 from deployments.translate.request import list_powerless
+from deployments.translate.response_input import to_shown_item
 from deployments.wire.base import check_served
 from deployments.wire.metrics import CONTENT_TYPE, ModelMetrics, write_metrics
 from deployments.wire.models import to_model, to_model_list
+from deployments.wire.pages import parse_page, to_item_list
 from deployments.wire.parse import parse_model
 from deployments.wire.responses import ResponseEventWriter, to_body
 from deployments.wire.responses_request import (
@@ -51,6 +54,7 @@ class Ingress:
 
     responses: ResponsesService
     chat: ChatRoutes
+    conversations: ConversationRoutes
     models: ModelDirectory
     limits: Limits
 
@@ -68,7 +72,7 @@ class Ingress:
     async def count_input(self, request: Request) -> Response:
         body, ignored = await read_body(request, self.limits)
         wanted = parse_create_response(body)
-        num_tokens, card = await self.responses.count_input(wanted)
+        num_tokens, card = await self.responses.count_input(wanted, request.state.owner)
         ignored += [*list_ignored(body), *list_powerless(wanted, card)]
         reply = {"object": "response.input_tokens", "input_tokens": num_tokens}
         return JsonReply(reply, headers=to_ignored_header(ignored))
@@ -86,6 +90,13 @@ class Ingress:
     async def cancel_response(self, request: Request) -> Response:
         response_id = request.path_params["response_id"]
         return JsonReply(to_body(await self.responses.cancel(response_id, request.state.owner)))
+
+    async def list_input_items(self, request: Request) -> Response:
+        query = parse_page(request.query_params.multi_items())
+        response_id = request.path_params["response_id"]
+        page = await self.responses.list_input_items(response_id, request.state.owner, query)
+        shown = [to_shown_item(record) for record in page.items]
+        return JsonReply(to_item_list(shown, page.has_more))
 
     async def list_models(self, _: Request) -> Response:
         return JsonReply(to_model_list(await self.models.cards()))
@@ -183,6 +194,21 @@ def make_app(ingress: Ingress, keys: KeyRing, is_behind_proxy: bool) -> Starlett
             "DELETE": ingress.delete_response,
         },
         "/responses/{response_id}/cancel": {"POST": ingress.cancel_response},
+        "/responses/{response_id}/input_items": {"GET": ingress.list_input_items},
+        "/conversations": {"POST": ingress.conversations.create},
+        "/conversations/{conversation_id}": {
+            "GET": ingress.conversations.retrieve,
+            "POST": ingress.conversations.update,
+            "DELETE": ingress.conversations.delete,
+        },
+        "/conversations/{conversation_id}/items": {
+            "GET": ingress.conversations.list_items,
+            "POST": ingress.conversations.create_items,
+        },
+        "/conversations/{conversation_id}/items/{item_id}": {
+            "GET": ingress.conversations.retrieve_item,
+            "DELETE": ingress.conversations.delete_item,
+        },
         "/chat/completions": {"POST": ingress.chat.create_chat_completion},
         "/completions": {"POST": ingress.chat.create_completion},
         "/models": {"GET": ingress.list_models},

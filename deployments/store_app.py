@@ -2,34 +2,74 @@
 
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 from ray import serve
 
 from configs.environment import override_store_settings
+from configs.paths import data_folder
 from configs.settings import StoreSettings
 from deployments.logs import join_serve_logs
-from deployments.store_deployment import StoreDeployment
-from stores.memory import MemoryResponseStore
-from stores.types import StoreBounds
+from deployments.store_deployment import StoreDeployment, tell_refusals
+from stores.memory import MemoryStore
+from stores.sqlite import SqliteStore
+from stores.types import Bounds, Store, StoreBounds
+
+FILE_NAME = "store.sqlite3"
 
 
-class MemoryStoreDeployment(StoreDeployment):
-    """The store of responses in the memory of one replica."""
+@tell_refusals
+class StoreReplica(StoreDeployment):
+    """The store of one replica: in a file of this folder, or where there is none in memory."""
 
-    def __init__(self, bounds: StoreBounds) -> None:
+    def __init__(self, folder: Path | None, bounds: StoreBounds) -> None:
         join_serve_logs()
-        super().__init__(MemoryResponseStore(bounds, time.monotonic))
+        clock = make_clock()
+        super().__init__(open_store(folder, bounds, clock), clock)
+
+
+def open_store(folder: Path | None, bounds: StoreBounds, clock: Callable[[], float]) -> Store:
+    if folder is None:
+        return MemoryStore(bounds, clock)
+    return SqliteStore(folder / FILE_NAME, bounds, clock)
+
+
+def make_clock() -> Callable[[], float]:
+    """Seconds since the Unix epoch that never run backwards in this process.
+
+    They are compared with those of earlier processes.
+    """
+    start_s, start = time.time(), time.monotonic()
+    return lambda: start_s + (time.monotonic() - start)
+
+
+def to_bounds(settings: StoreSettings) -> StoreBounds:
+    return StoreBounds(
+        Bounds(
+            settings.responses_store_max_entries,
+            settings.responses_store_max_bytes,
+            settings.responses_store_ttl_secs,
+        ),
+        Bounds(
+            settings.conversation_store_max_entries,
+            settings.conversation_store_max_bytes,
+            settings.conversation_store_ttl_secs,
+        ),
+    )
 
 
 def build(args: StoreSettings) -> serve.Application:
+    """The application.
+
+    Raises:
+        SettingsError: where a variable has a wrong value.
+    """
     settings = override_store_settings(args, os.environ)
-    bounds = StoreBounds(
-        max_entries=settings.responses_store_max_entries,
-        max_bytes=settings.responses_store_max_bytes,
-        ttl_s=settings.responses_store_ttl_secs,
-    )
+    is_on_disk = settings.store_backend == "sqlite"
+    folder = data_folder(settings.data_folder, os.environ) if is_on_disk else None
     return (
-        serve.deployment(name="store")(MemoryStoreDeployment)
+        serve.deployment(name="store")(StoreReplica)
         .options(
             num_replicas=1,
             max_ongoing_requests=100_000,
@@ -38,5 +78,5 @@ def build(args: StoreSettings) -> serve.Application:
             graceful_shutdown_timeout_s=5,
             ray_actor_options={"num_cpus": 0},
         )
-        .bind(bounds)
+        .bind(folder, to_bounds(settings))
     )

@@ -74,6 +74,14 @@ OutputItem = Annotated[MessageItem | ReasoningItem | FunctionCallItem, Field(dis
 
 
 @dataclass(frozen=True, slots=True)
+class GivenItem:
+    """An item that came with a request; `text` is its JSON in the contract's spelling."""
+
+    item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of a response: `cached_tokens` of the input, `reasoning_tokens` of the output."""
 
@@ -133,6 +141,8 @@ class RequestEcho:
     max_tool_calls: int | None = None
     metadata: dict[str, str] | None = None
     parallel_tool_calls: bool = True
+    previous_response_id: str | None = None
+    conversation_id: str | None = None
     prompt_cache_key: str | None = None
     reasoning: dict[str, Any] | None = None
     safety_identifier: str | None = None

@@ -1,4 +1,4 @@
-"""The use cases of the Responses API: create, stream, count, retrieve, delete, cancel."""
+"""The use cases of the Responses API: create, stream, count, retrieve, list, delete, cancel."""
 
 import asyncio
 import logging
@@ -9,16 +9,29 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from deployments.errors import NotFoundError, ServiceError, UnavailableError
-from deployments.resource.codec import decode_stored, encode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
-from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
+from deployments.resource.response import RequestEcho, StoredResponse
 from deployments.service.generation import Generation, Generations, to_error
+from deployments.service.records import to_record, to_stored, to_unstored, with_end
 from deployments.translate.request import to_echo, to_generate_request
+from deployments.translate.response_input import (
+    ResponseInput,
+    to_history_query,
+    to_records,
+    to_response_input,
+)
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
 from engine.types import ModelCard
 from stores.errors import StoreError
-from stores.types import ResponseRecord
+from stores.types import (
+    ConversationLink,
+    History,
+    HistoryQuery,
+    ItemPage,
+    PageQuery,
+    ResponseRecord,
+)
 
 Result = TypeVar("Result")
 
@@ -28,14 +41,20 @@ CANCEL_S = 10.0  # a cancelled response ends within one step of the engine; more
 
 
 class ResponseStoreClient(Protocol):
-    """What the use cases need of the store, wherever it runs.
+    """What the use cases need of the store, wherever it runs (`stores.types.Store`).
 
     It also knows the responses that run now, stored or not, so that any ingress can cancel them.
     All methods raise the store's errors, and `UnavailableError` where the store does not answer.
     """
 
+    async def read_history(self, query: HistoryQuery) -> History: ...
+
     async def begin(self, record: ResponseRecord, model: str, is_stored: bool) -> bool:
-        """Announce a response that starts; says whether it will be kept."""
+        """Announce a response that starts; says whether it will be kept.
+
+        Raises:
+            ParentGoneError: where its parent has gone since its history was read.
+        """
         ...
 
     async def finish(self, record: ResponseRecord, is_stored: bool) -> None:
@@ -45,6 +64,10 @@ class ResponseStoreClient(Protocol):
     async def get(self, response_id: str, owner: str) -> ResponseRecord | None: ...
 
     async def delete(self, response_id: str, owner: str) -> bool: ...
+
+    async def list_input_items(
+        self, response_id: str, owner: str, query: PageQuery
+    ) -> ItemPage | None: ...
 
     async def watch(self, response_id: str, owner: str) -> str | None:
         """The model that generates a response now, None where nothing runs under that id.
@@ -64,10 +87,12 @@ class ResponseStoreClient(Protocol):
 class RunningResponse:
     """A response that the store knows of and that an engine generates.
 
-    `is_over` says that the store is told of its end, or was.
+    `is_over` says that the store is told of its end, or was. A response that is to be stored may
+    not be kept, where the store keeps none; its conversation still is told of it.
     """
 
-    owner: str
+    begun: ResponseRecord
+    is_to_store: bool
     is_kept: bool
     echo: RequestEcho
     generation: Generation
@@ -91,30 +116,47 @@ class ResponsesService:
 
         Raises:
             ServiceError: where it cannot start.
+            StoreError: where the store refuses it or fails.
         """
-        make_request = partial(to_generate_request, request)
+        history = await self._read_history(request, owner)
+        given = to_response_input(request, history)
+        make_request = partial(to_generate_request, request, given)
         generation = await self._generations.start(request.model, "resp", make_request)
-        beginning = self._own(self._begin(request, owner, generation))
+        is_to_store = request.store is not False
+        record = self._to_begun(request, generation, owner)
+        if is_to_store:
+            record = with_input(record, request, given, history)
+        beginning = self._own(self._begin(request, record, is_to_store, generation))
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             self._own(self._undo(beginning))
             raise
 
+    async def _read_history(self, request: CreateResponse, owner: str) -> History:
+        query = to_history_query(request, owner)
+        return History() if query is None else await self._store.read_history(query)
+
+    def _to_begun(
+        self, request: CreateResponse, generation: Generation, owner: str
+    ) -> ResponseRecord:
+        echo = to_echo(request, generation.card, request.store is not False)
+        return to_record(StoredResponse(generation.machine.response(), echo), owner)
+
     async def _begin(
-        self, request: CreateResponse, owner: str, generation: Generation
+        self,
+        request: CreateResponse,
+        record: ResponseRecord,
+        is_to_store: bool,
+        generation: Generation,
     ) -> RunningResponse:
-        is_wanted = request.store is not False
-        echo = to_echo(request, generation.card, is_wanted)
-        record = to_record(StoredResponse(generation.machine.response(), echo), owner)
         try:
-            is_kept = await self._store.begin(record, request.model, is_wanted)
+            is_kept = await self._store.begin(record, request.model, is_to_store)
         except BaseException:
             await generation.rest.close()
             raise
-        if is_kept != is_wanted:
-            echo = to_echo(request, generation.card, is_kept)
-        return RunningResponse(owner, is_kept, echo, generation)
+        echo = to_echo(request, generation.card, is_kept)
+        return RunningResponse(record, is_to_store, is_kept, echo, generation)
 
     async def _undo(self, beginning: "asyncio.Task[RunningResponse]") -> None:
         """Close a response whose client left while the store was told of it."""
@@ -165,7 +207,7 @@ class ResponsesService:
             self._own(self._keep(running, ResponseEnded(machine.response())))
         await running.generation.rest.close()
 
-    async def count_input(self, request: CreateResponse) -> tuple[int, ModelCard]:
+    async def count_input(self, request: CreateResponse, owner: str) -> tuple[int, ModelCard]:
         """The tokens of a request's input, as its response's usage would count them.
 
         And the card of the model that counted.
@@ -173,7 +215,8 @@ class ResponsesService:
         Raises:
             ServiceError: where they cannot be counted.
         """
-        make_request = partial(to_generate_request, request)
+        given = to_response_input(request, await self._read_history(request, owner))
+        make_request = partial(to_generate_request, request, given)
         return await self._generations.count_tokens(request.model, make_request)
 
     async def retrieve(self, response_id: str, owner: str) -> StoredResponse:
@@ -185,7 +228,19 @@ class ResponsesService:
         record = await self._store.get(response_id, owner)
         if record is None:
             raise self._unknown(response_id)
-        return decode_stored(record.body)
+        return to_stored(record)
+
+    async def list_input_items(self, response_id: str, owner: str, query: PageQuery) -> ItemPage:
+        """A page of what a response went on from and was asked.
+
+        Raises:
+            NotFoundError: where this owner has no such response.
+            UnknownItemError: where the page is to begin behind an item that is not there.
+        """
+        page = await self._store.list_input_items(response_id, owner, query)
+        if page is None:
+            raise self._unknown(response_id)
+        return page
 
     async def delete(self, response_id: str, owner: str) -> None:
         """Forget a stored response; one that runs is stopped too.
@@ -213,7 +268,7 @@ class ResponsesService:
         record = await self._store.wait_finished(response_id, owner, CANCEL_S)
         if record is None:
             raise UnavailableError("The response did not stop in time.", None, "cancel_timeout")
-        return decode_stored(record.body)
+        return to_stored(record)
 
     def _own(self, work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
         """Work in a task of its own, which outlives a caller that is cancelled."""
@@ -224,12 +279,12 @@ class ResponsesService:
 
     async def _keep(self, running: RunningResponse, ended: ResponseEnded) -> ResponseEnded:
         """Store a response that has ended; one that was to be stored and cannot be has failed."""
-        stored = StoredResponse(ended.response, running.echo)
+        record = to_record(StoredResponse(ended.response, running.echo), running.begun.owner)
         try:
-            await self._store.finish(to_record(stored, running.owner), running.is_kept)
+            await self._store.finish(with_end(running.begun, record), running.is_to_store)
         except Exception:
             logger.exception("response %s is not stored", ended.response.response_id)
-            if running.is_kept:
+            if running.is_kept or running.begun.conversation is not None:
                 return ResponseEnded(to_unstored(ended.response))
         return ended
 
@@ -243,23 +298,14 @@ class ResponsesService:
         )
 
 
-def to_record(stored: StoredResponse, owner: str) -> ResponseRecord:
-    response = stored.response
-    return ResponseRecord(
-        response_id=response.response_id,
-        owner=owner,
-        status=response.status,
-        created_at=response.created_at,
-        body=encode_stored(stored),
+def with_input(
+    record: ResponseRecord, request: CreateResponse, given: ResponseInput, history: History
+) -> ResponseRecord:
+    """The record of a response that is to be stored, with what it goes on from and is asked."""
+    own = to_records(given.own, record.response_id)
+    if request.conversation_id is None:
+        return replace(record, parent_id=request.previous_response_id, input=own)
+    link = ConversationLink(
+        request.conversation_id, history.conversation_serial, len(history.items)
     )
-
-
-def to_unstored(response: Response) -> Response:
-    """A response that was to be stored and is not: whatever it was, it has failed."""
-    return replace(
-        response,
-        status="failed",
-        completed_at=None,
-        incomplete_reason=None,
-        failure=ResponseFailure("server_error", "The response could not be stored."),
-    )
+    return replace(record, conversation=link, input=(*history.items, *own))

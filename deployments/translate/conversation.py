@@ -29,6 +29,7 @@ class Conversation:
     """All media so far, with their places."""
     _messages: list[ChatMessage] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
+    _called: set[str] = field(default_factory=set)
     _unanswered: set[str] = field(default_factory=set)
     _calls: list[ToolCall] = field(default_factory=list)
     """Those of the last turn, which may get more."""
@@ -74,11 +75,26 @@ class Conversation:
                 param,
                 "invalid_value",
             )
+        self._called.add(call.call_id)
         self._unanswered.add(call.call_id)
         is_open = bool(self._messages) and self._messages[-1].role == "assistant"
         if not is_open or self._thoughts:
             self._add_assistant("")
         self._calls.append(call)
+
+    def check_is_called(self, call_id: str, param: str) -> None:
+        """There is a call with this id so far.
+
+        Raises:
+            InvalidRequestError: where there is none.
+        """
+        if call_id not in self._called:
+            raise InvalidRequestError(
+                f"No call with the id '{call_id}' is in what went before: which function gave this "
+                "output cannot be told.",
+                param,
+                "invalid_value",
+            )
 
     def add_output(self, call_id: str, parts: Sequence[TurnPart]) -> None:
         """What a function gave; a call with this id need not be there (RA)."""

@@ -8,11 +8,10 @@ from deployments.translate.conversation import Conversation, TurnPart
 from deployments.translate.media import PlacedMedia, to_media
 from deployments.wire.content import OutputPart, Part, RefusalPart, TextPart
 from deployments.wire.responses_items import (
+    ContentItem,
     FunctionCall,
     FunctionCallOutput,
-    InputItem,
     InputMessage,
-    ItemReference,
     Reasoning,
 )
 from engine.types import Role, ToolCall
@@ -20,7 +19,7 @@ from engine.types import Role, ToolCall
 ROLES: dict[str, Role] = {"developer": "system"}  # RA: a developer is treated like the system
 
 
-def add_item(conversation: Conversation, item: InputItem, param: str) -> None:
+def add_item(conversation: Conversation, item: ContentItem, param: str) -> None:
     """Add one item; `param` is its place, such as `input[3]`.
 
     Raises:
@@ -36,12 +35,6 @@ def add_item(conversation: Conversation, item: InputItem, param: str) -> None:
             conversation.add_call(call, f"{param}.call_id")
         case FunctionCallOutput():
             conversation.add_output(item.call_id, to_output_parts(item.output, f"{param}.output"))
-        case ItemReference():
-            raise InvalidRequestError(
-                "References to items are not served; send the item itself.",
-                f"{param}.id",
-                "unsupported_value",
-            )
         case _:
             assert_never(item)
 

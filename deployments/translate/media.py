@@ -33,7 +33,9 @@ def to_media(part: Part) -> Media | None:
     match part:
         case InputImagePart():
             media = _from_url("image", part.image_url)
-            return replace(media, detail=part.detail or media.detail)
+            detail = part.detail or media.detail
+            # What was sent without one is kept with `auto`, and must render as it did.
+            return replace(media, detail=None if detail == "auto" else detail)
         case ImageUrlPart():
             return _from_url("image", part.image_url)
         case VideoUrlPart():

@@ -6,6 +6,7 @@ from deployments.resource.response import RequestEcho
 from deployments.translate.conversation import Conversation, check_says_something
 from deployments.translate.items import add_item
 from deployments.translate.media import check_media
+from deployments.translate.response_input import ResponseInput
 from deployments.translate.sampling import to_sampling, to_stop
 from deployments.translate.tools import (
     ToolUse,
@@ -13,6 +14,7 @@ from deployments.translate.tools import (
     to_shown_tools,
     to_tool_use,
 )
+from deployments.wire.responses_items import FunctionCallOutput
 from deployments.wire.responses_request import CreateResponse
 from deployments.wire.tools import AllowedTools, FunctionChoice, FunctionToolField, JsonSchemaFormat
 from engine.types import ChatMessage, GenerateRequest, JsonFormat, ModelCard
@@ -21,15 +23,15 @@ UNNAMED_FORMAT = "response"  # the contract's responses must name the form of th
 
 
 def to_generate_request(
-    request: CreateResponse, card: ModelCard, generation_id: str
+    request: CreateResponse, given: ResponseInput, card: ModelCard, generation_id: str
 ) -> GenerateRequest:
-    """What the engine is asked.
+    """What the engine is asked, `given` being the history and input of the request.
 
     Raises:
         InvalidRequestError: where nothing is left to answer (RA's effective-input check), and
             where the request wants what it rules out itself or what the model cannot do.
     """
-    messages = to_messages(request, card)
+    messages = to_messages(request.instructions, given, card)
     use, output_format = to_use_and_format(request, card)
     return GenerateRequest(
         generation_id=generation_id,
@@ -45,21 +47,24 @@ def to_generate_request(
     )
 
 
-def to_messages(request: CreateResponse, card: ModelCard) -> tuple[ChatMessage, ...]:
-    """Instructions as a leading system message, then the input.
+def to_messages(
+    instructions: str | None, given: ResponseInput, card: ModelCard
+) -> tuple[ChatMessage, ...]:
+    """Instructions as a leading system message, then the history and the input.
 
     Raises:
-        InvalidRequestError: where there is nothing to answer, or a medium that the model cannot
-            take.
+        InvalidRequestError: where there is nothing to answer, an output answers no call of what
+            went before, or there is a medium that the model cannot take.
     """
     conversation = Conversation()
-    if request.instructions:
-        conversation.add_turn("system", [request.instructions])
-    if isinstance(request.input, str):
-        conversation.add_turn("user", [request.input])
-    elif request.input is not None:
-        for index, item in enumerate(request.input):
-            add_item(conversation, item, f"input[{index}]")
+    if instructions:
+        conversation.add_turn("system", [instructions])
+    for placed in given.history:
+        add_item(conversation, placed.item, placed.param)
+    for placed in given.own:
+        if given.is_continued and isinstance(placed.item, FunctionCallOutput):
+            conversation.check_is_called(placed.item.call_id, f"{placed.param}.call_id")
+        add_item(conversation, placed.item, placed.param)
     check_media(conversation.media, card)
     check_says_something(conversation.messages, "input", "instructions")
     return conversation.messages
@@ -108,6 +113,8 @@ def to_echo(request: CreateResponse, card: ModelCard, is_stored: bool) -> Reques
         presence_penalty=sampling.presence_penalty,
         frequency_penalty=sampling.frequency_penalty,
         is_stored=is_stored,
+        conversation_id=request.conversation_id,
+        previous_response_id=request.previous_response_id,
         instructions=request.instructions,
         max_output_tokens=to_max_tokens(request, card),
         max_tool_calls=request.max_tool_calls,

@@ -72,7 +72,7 @@ def _echoed_fields(echo: RequestEcho) -> Json:
         "metadata": echo.metadata or {},
         "parallel_tool_calls": echo.parallel_tool_calls,
         "presence_penalty": echo.presence_penalty,
-        "previous_response_id": None,
+        "previous_response_id": echo.previous_response_id,
         "prompt_cache_key": echo.prompt_cache_key,
         "reasoning": echo.reasoning,
         "safety_identifier": echo.safety_identifier,
@@ -86,7 +86,11 @@ def _echoed_fields(echo: RequestEcho) -> Json:
         "top_p": echo.top_p,
         "truncation": "disabled",
     }
-    return fields if echo.user is None else {**fields, "user": echo.user}
+    if echo.conversation_id is not None:
+        fields["conversation"] = {"id": echo.conversation_id}
+    if echo.user is not None:
+        fields["user"] = echo.user
+    return fields
 
 
 def to_item(item: OutputItem) -> Json:

@@ -1,7 +1,7 @@
 """The items of a Responses input. Keys that outputs have beside these are tolerated and ignored,
 so that `response.output` can be sent back as it is."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -9,7 +9,16 @@ from deployments.wire.base import Array, CallId, Label, WireModel, name_type
 from deployments.wire.content import Content, FunctionOutput
 
 
-class InputMessage(WireModel):
+class OwnItem(WireModel):
+    """What all items have that say what they are: an id, if they were sent or shown before.
+
+    It may be anything: only one that the server gave is looked at.
+    """
+
+    id: Any = None
+
+
+class InputMessage(OwnItem):
     """A message; its `type` may be left out."""
 
     type: Literal["message"] | None = None
@@ -17,7 +26,7 @@ class InputMessage(WireModel):
     content: Content
 
 
-class FunctionCall(WireModel):
+class FunctionCall(OwnItem):
     """A call that the assistant made. Its arguments may be broken: a cut answer has such."""
 
     type: Literal["function_call"]
@@ -26,7 +35,7 @@ class FunctionCall(WireModel):
     arguments: str
 
 
-class FunctionCallOutput(WireModel):
+class FunctionCallOutput(OwnItem):
     """What the caller's function gave."""
 
     type: Literal["function_call_output"]
@@ -48,7 +57,7 @@ class SummaryPart(WireModel):
     text: str
 
 
-class Reasoning(WireModel):
+class Reasoning(OwnItem):
     """What the model thought before its next turn. What somebody encrypted is ignored."""
 
     type: Literal["reasoning"]
@@ -78,6 +87,8 @@ def name_item(value: object) -> str | None:
         return "<message>"
     return "<item_reference>" if "id" in value else None
 
+
+ContentItem = InputMessage | FunctionCall | FunctionCallOutput | Reasoning
 
 InputItem = Annotated[
     Annotated[InputMessage, Tag("<message>")]

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from deployments.wire.base import (
     MAX_COUNT,
     MAX_LOGPROBS,
+    UNSUPPORTED,
     Array,
     Label,
     Metadata,
@@ -40,8 +42,6 @@ OTHER_NAMES = {
 
 # Keys of this API that this server cannot honour; the values beside them change nothing.
 NOT_SERVED: dict[str, tuple[Any, ...]] = {
-    "previous_response_id": (),
-    "conversation": (),
     "background": (False,),
     "truncation": ("disabled",),
     "context_management": ([],),
@@ -87,6 +87,20 @@ class ReasoningSettings(WireModel):
     generate_summary: Label | None = None
 
 
+KeptId = Annotated[str, Field(min_length=1, max_length=512)]  # of a response or a conversation
+
+
+class ConversationReference(WireModel):
+    """`conversation` as an object."""
+
+    id: KeptId
+
+
+def name_conversation(value: object) -> str:
+    """The branch of a conversation that is named by its id alone or in an object."""
+    return "<text>" if isinstance(value, str) else "<object>"
+
+
 class CreateResponse(SamplingFields):
     """What this server takes of a request."""
 
@@ -96,6 +110,14 @@ class CreateResponse(SamplingFields):
             Annotated[str, Tag("<text>")]
             | Annotated[Array[InputItem], BeforeValidator(check_total), Tag("<array>")],
             Discriminator(name_form),
+        ]
+        | None
+    ) = None
+    previous_response_id: KeptId | None = None
+    conversation: (
+        Annotated[
+            Annotated[KeptId, Tag("<text>")] | Annotated[ConversationReference, Tag("<object>")],
+            Discriminator(name_conversation),
         ]
         | None
     ) = None
@@ -121,6 +143,23 @@ class CreateResponse(SamplingFields):
     tools: Tools | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     user: Label | None = None
+
+    @field_validator("conversation", mode="after")
+    @classmethod
+    def check_is_no_chain(cls, conversation: Any, info: ValidationInfo) -> Any:
+        """A response goes on from one thing (RA): which comes first would be anyone's guess."""
+        if conversation is not None and info.data.get("previous_response_id") is not None:
+            raise PydanticCustomError(
+                UNSUPPORTED, "it cannot stand beside 'previous_response_id'; send one of the two"
+            )
+        return conversation
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The id of the conversation, however it was spelled."""
+        if isinstance(self.conversation, ConversationReference):
+            return self.conversation.id
+        return self.conversation
 
     @property
     def num_logprobs(self) -> int | None:

@@ -32,7 +32,7 @@ from engine.types import (
     TextDelta,
     ToolCall,
 )
-from stores.types import StoreBounds
+from stores.types import Bounds
 from tests.support.bad_chat_requests import GOOD_CHAT, GOOD_COMPLETION
 from tests.support.bad_requests import GOOD
 from tests.support.resources import make_usage
@@ -202,7 +202,7 @@ async def test_what_others_made_is_taken_as_it_says_by_a_server_that_keeps_nothi
     items: list[Json], turns: tuple[ChatMessage, ...]
 ) -> None:
     engine = playing(*saying("Hello"))
-    nothing = make_store(StoreBounds(max_entries=0, max_bytes=0, ttl_s=60))
+    nothing = make_store(Bounds(max_entries=0, max_bytes=0, ttl_s=60))
     async with serving(engine, store=nothing) as served:
         sent = {"model": "scripted", "input": items, "store": False}
         reply = await served.http.post(RESPONSES, json=sent)

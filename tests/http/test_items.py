@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from engine.types import ChatMessage, GenerationFinished, GenerationStarted, Media, ToolCall
-from tests.support.scripted import CARD, ScriptedEngine, Step, calling, saying, thinking
+from tests.support.asking import CUT_IN_A_CALL, THINKS_AND_CALLS
+from tests.support.scripted import CARD, ScriptedEngine, Step, saying, thinking
 from tests.support.serving import playing, serving
 from tests.support.spots import call, function, image, message, output
 
@@ -105,21 +106,6 @@ async def test_a_picture_inside_a_text_is_just_text() -> None:
         sent = {"model": "scripted", "input": [call(), output(output=PNG)]}
         await served.http.post("/v1/responses", json=sent)
     assert engine.requests[0].messages[1] == ChatMessage("tool", PNG, call_id="c")
-
-
-THINKS_AND_CALLS: list[Step] = [
-    GenerationStarted(5),
-    *thinking("Rain", "?"),
-    *calling("f", '{"city":', '"Rome"}', before=2),
-    *thinking("Time", "?", before=6),
-    *calling("f", "{}", before=8),
-    GenerationFinished("stop", 11),
-]
-CUT_IN_A_CALL: list[Step] = [
-    GenerationStarted(5),
-    *calling("f", '{"ci', "ty")[:-1],
-    GenerationFinished("length", 3),
-]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from openai import BadRequestError, NotFoundError
 
-from stores.types import StoreBounds
+from stores.types import Bounds
 from tests.support.resources import make_message, make_resource, make_usage
 from tests.support.scripted import saying
 from tests.support.serving import make_store, playing, serving
@@ -131,7 +131,7 @@ async def test_a_response_that_is_not_to_be_stored_is_not_found(is_streamed: boo
 
 
 async def test_a_disabled_store_lets_responses_be_made_and_says_so() -> None:
-    store = make_store(StoreBounds(max_entries=0, max_bytes=1_000_000, ttl_s=60))
+    store = make_store(Bounds(max_entries=0, max_bytes=1_000_000, ttl_s=60))
     async with serving(playing(*saying("Hel", "lo")), store=store) as served:
         reply = await served.http.post("/v1/responses", json={**ASK, "store": True})
     assert (reply.status_code, reply.json()) == (200, {**HELLO, "store": False})
@@ -139,7 +139,7 @@ async def test_a_disabled_store_lets_responses_be_made_and_says_so() -> None:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_a_disabled_store_names_its_setting(method: str, path: str) -> None:
-    store = make_store(StoreBounds(max_entries=0, max_bytes=1_000_000, ttl_s=60))
+    store = make_store(Bounds(max_entries=0, max_bytes=1_000_000, ttl_s=60))
     async with serving(playing(), store=store) as served:
         reply = await served.http.request(method, f"/v1{path}")
     assert (reply.status_code, reply.json()) == (
@@ -157,7 +157,7 @@ async def test_a_disabled_store_names_its_setting(method: str, path: str) -> Non
 
 
 async def test_a_store_without_bytes_keeps_a_response_only_while_it_runs() -> None:
-    store = make_store(StoreBounds(max_entries=10, max_bytes=0, ttl_s=60))
+    store = make_store(Bounds(max_entries=10, max_bytes=0, ttl_s=60))
     async with serving(playing(*saying("Hello")), store=store) as served:
         stream = await served.openai.responses.create(**ASK, stream=True)
         assert (await anext(stream)).type == "response.created"
@@ -168,7 +168,7 @@ async def test_a_store_without_bytes_keeps_a_response_only_while_it_runs() -> No
 
 
 async def test_the_least_recently_used_response_is_forgotten_first() -> None:
-    store = make_store(StoreBounds(max_entries=1, max_bytes=1_000_000, ttl_s=60))
+    store = make_store(Bounds(max_entries=1, max_bytes=1_000_000, ttl_s=60))
     async with serving(playing(*saying("Hello")), store=store) as served:
         for _ in range(2):
             await served.openai.responses.create(**ASK)

@@ -182,8 +182,6 @@ OTHERWISE_CALLED: list[BadRequest] = [
 ]
 
 NOT_NEUTRAL: dict[str, list[Any]] = {
-    "previous_response_id": ["resp_1", ""],
-    "conversation": ["conv_1", {"id": "conv_1"}],
     "adapters": ["lora"],
     "add_generation_prompt": [False],
     "add_special_tokens": [False],
@@ -240,6 +238,12 @@ NOT_SERVED: list[BadRequest] = [
     ({key: value}, key, WORDS) for key, values in NOT_NEUTRAL.items() for value in values
 ]
 
+# A response goes on from one thing.
+BOTH: list[BadRequest] = [
+    ({"previous_response_id": "resp_1", "conversation": conversation}, "conversation", WORDS)
+    for conversation in ("conv_1", {"id": "conv_1"})
+]
+
 BAD_REQUESTS: list[BadRequest] = [
     *(
         ({name: value}, name, code)
@@ -257,12 +261,14 @@ BAD_REQUESTS: list[BadRequest] = [
     *TOOLS,
     *OTHERWISE_CALLED,
     *NOT_SERVED,
+    *BOTH,
 ]
 
 # ── what is well-formed and contradicts itself ───────────────────────────────────────────────────
 
 JSON_FORM = {"format": {"type": "json_object"}}
 SCHEMA_FORM = {"format": {"type": "json_schema", **SCHEMA}}
+NOT_FOUND = "item_not_found"  # nothing is kept where these are sent
 CONTRADICTIONS: list[BadRequest] = [
     ({"tool_choice": "required"}, "tool_choice", INVALID),
     ({"tool_choice": "required", "tools": []}, "tool_choice", INVALID),
@@ -289,8 +295,8 @@ CONTRADICTIONS: list[BadRequest] = [
     ({"input": [call(), call()]}, "input[1].call_id", INVALID),
     ({"input": [call(), output(), call(), call()]}, "input[3].call_id", INVALID),
     ({"input": [message(content=[{"type": "refusal", "refusal": "No."}])]}, PART, WORDS),
-    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].id", WORDS),
-    ({"input": [message(), {"id": "msg_1"}]}, "input[1].id", WORDS),
+    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].id", NOT_FOUND),
+    ({"input": [message(), {"id": "msg_1"}]}, "input[1].id", NOT_FOUND),
     ({"input": [message(), message(content=[image()])]}, "input[1].content[0]", WORDS),
     ({"input": [output(output=[TEXT, image()])]}, "input[0].output[1]", WORDS),
     ({"input": [message(content=[AUDIO])]}, PART, WORDS),

@@ -4,22 +4,22 @@ import asyncio
 import time
 
 from deployments.store_deployment import StoreDeployment
-from stores.memory import MemoryResponseStore
-from stores.types import RecordStatus, ResponseRecord, StoreBounds
+from stores.memory import MemoryStore
+from stores.types import Bounds, RecordStatus, ResponseRecord, StoreBounds
 from tests.support.serving import ROOMY
 
 PATIENCE_S = 10.0
 
 
-class BreakableStore(MemoryResponseStore):
+class BreakableStore(MemoryStore):
     """Raises `broken`, where there is one, in place of taking a record that has ended."""
 
     broken: Exception | None = None
 
-    def put(self, record: ResponseRecord) -> None:
-        if self.broken is not None and record.status != "in_progress":
+    def finish(self, record: ResponseRecord) -> None:
+        if self.broken is not None:
             raise self.broken
-        super().put(record)
+        super().finish(record)
 
 
 class ObservedStore(StoreDeployment):
@@ -28,9 +28,9 @@ class ObservedStore(StoreDeployment):
     `begins_with` is raised in place of a beginning. While `hold` is not set no end is taken.
     """
 
-    def __init__(self, bounds: StoreBounds = ROOMY) -> None:
-        self.records = BreakableStore(bounds, time.monotonic)
-        super().__init__(self.records)
+    def __init__(self, bounds: Bounds = ROOMY) -> None:
+        self.records = BreakableStore(StoreBounds(bounds, ROOMY), time.monotonic)
+        super().__init__(self.records, time.monotonic)
         self.ends: list[ResponseRecord] = []
         self.begins_with: Exception | None = None
         self.hold: asyncio.Event | None = None

@@ -14,21 +14,23 @@ from starlette.types import ASGIApp
 from deployments.authentication import EVERYONE, KeyRing
 from deployments.bodies import Limits
 from deployments.chat_routes import ChatRoutes
+from deployments.conversation_routes import ConversationRoutes
 from deployments.ingress import Ingress, make_app
 from deployments.service.completions import CompletionsService
+from deployments.service.conversations import ConversationsService
 from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
-from deployments.service.responses import ResponsesService, ResponseStoreClient
+from deployments.service.responses import ResponsesService
 from deployments.store_deployment import StoreDeployment
-from stores.memory import MemoryResponseStore
-from stores.types import StoreBounds
+from stores.memory import MemoryStore
+from stores.types import Bounds, StoreBounds
 from tests.support.exchange import AppTransport, HangUp
 from tests.support.scripted import ScriptedEngine, Step
 
 URL = "http://antiphon.test"
 START_S = 1_700_000_000
 MAX_BODY_BYTES = 1_000_000
-ROOMY = StoreBounds(max_entries=100, max_bytes=10_000_000, ttl_s=3600)
+ROOMY = Bounds(max_entries=100, max_bytes=10_000_000, ttl_s=3600)
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Served:
     """An application that runs, and its clients: openai's own and one for bare HTTP."""
 
     app: ASGIApp
-    store: ResponseStoreClient
+    store: StoreDeployment
     openai: AsyncOpenAI
     http: httpx2.AsyncClient
 
@@ -44,7 +46,7 @@ class Served:
 @asynccontextmanager
 async def serving(
     *engines: ScriptedEngine,
-    store: ResponseStoreClient | None = None,
+    store: StoreDeployment | None = None,
     hang_up: HangUp = "tell",
     replica_wait_s: float = 60.0,
     heartbeat_s: float = 60.0,
@@ -58,10 +60,12 @@ async def serving(
     """
     store = make_store() if store is None else store
     models = ModelDirectory({f"app-{number}": each for number, each in enumerate(engines)})
-    generations = Generations(models, make_clock(), make_ids(), replica_wait_s, heartbeat_s)
+    clock, make_id = make_clock(), make_ids()
+    generations = Generations(models, clock, make_id, replica_wait_s, heartbeat_s)
     limits = Limits(MAX_BODY_BYTES, drops_other_tools)
     chat = ChatRoutes(CompletionsService(generations), limits, reasoning_alias)
-    ingress = Ingress(ResponsesService(generations, store), chat, models, limits)
+    conversations = ConversationRoutes(ConversationsService(store, clock, make_id), limits)
+    ingress = Ingress(ResponsesService(generations, store), chat, conversations, models, limits)
     ring = KeyRing.of(keys)
     app = make_app(ingress, ring, is_behind_proxy=False)
     key = keys[0] if keys else "none"
@@ -75,7 +79,7 @@ async def serving(
             await check_all_ended(engine, store, owner)
 
 
-async def check_all_ended(engine: ScriptedEngine, store: ResponseStoreClient, owner: str) -> None:
+async def check_all_ended(engine: ScriptedEngine, store: StoreDeployment, owner: str) -> None:
     begun = [request.generation_id for request in engine.requests]
     assert sorted(engine.closed) == sorted(begun)
     for response_id in begun:
@@ -88,8 +92,12 @@ def playing(*steps: Step) -> ScriptedEngine:
     return ScriptedEngine(lambda _: steps)
 
 
-def make_store(bounds: StoreBounds = ROOMY) -> StoreDeployment:
-    return StoreDeployment(MemoryResponseStore(bounds, time.monotonic))
+def make_store(
+    responses: Bounds = ROOMY,
+    conversations: Bounds = ROOMY,
+    clock: Callable[[], float] = time.monotonic,
+) -> StoreDeployment:
+    return StoreDeployment(MemoryStore(StoreBounds(responses, conversations), clock), clock)
 
 
 def make_clock() -> Callable[[], float]:

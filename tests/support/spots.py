@@ -23,11 +23,16 @@ from deployments.wire.responses_items import (
     FunctionCallOutput,
     InputMessage,
     ItemReference,
+    OwnItem,
     Reasoning,
     ReasoningPart,
     SummaryPart,
 )
-from deployments.wire.responses_request import ReasoningSettings, TextSettings
+from deployments.wire.responses_request import (
+    ConversationReference,
+    ReasoningSettings,
+    TextSettings,
+)
 from deployments.wire.tools import (
     AllowedTools,
     FunctionChoice,
@@ -190,6 +195,12 @@ SPOTS = [
         lambda value: in_choice({"type": "allowed_tools", "allowed_tools": value}),
         is_nested=True,
     ),
+    Spot(
+        ConversationReference,
+        "conversation",
+        {"id": "conv_1"},
+        lambda value: {"conversation": value},
+    ),
     Spot(TextSettings, "text", {}, lambda value: {"text": value}),
     Spot(ReasoningSettings, "reasoning", {}, lambda value: {"reasoning": value}),
     Spot(TextFormat, "text.format", {"type": "text"}, in_format),
@@ -208,6 +219,8 @@ SPOTS = [
 def list_faults(spot: Spot) -> list[BadRequest]:
     """One request for every way in which a value at this spot can be wrong."""
     fields = find_fields(spot.model)
+    if issubclass(spot.model, OwnItem):
+        del fields["id"]  # which may be anything
     kind = fields.pop("type", None)
     wrong = [*list_wrong_types(fields), *list_bad_numbers(fields), *list_bad_texts(fields)]
     faults = [

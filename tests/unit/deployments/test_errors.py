@@ -27,7 +27,15 @@ from engine.errors import (
     RequestError,
     UnknownTokenError,
 )
-from stores.errors import StoreDisabledError, StoreError
+from stores.errors import (
+    ConversationFullError,
+    ParentGoneError,
+    StoreDisabledError,
+    StoreError,
+    StoreFaultError,
+    StoreRefusal,
+    UnknownItemError,
+)
 from tests.support.classes import all_subclasses
 
 SILENT = InternalError("The server could not answer this request.", None, "server_error")
@@ -96,6 +104,22 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
             "unsupported_value",
         ),
     ),
+    (
+        ParentGoneError("no such parent"),
+        InvalidRequestError(
+            "no such parent", "previous_response_id", "previous_response_not_found"
+        ),
+    ),
+    (
+        UnknownItemError("no such item"),
+        InvalidRequestError("no such item", "after", "item_not_found"),
+    ),
+    (
+        ConversationFullError("no room"),
+        InvalidRequestError("no room", "items", "conversation_full"),
+    ),
+    (StoreRefusal("no"), SILENT),
+    (StoreFaultError("/var/lib/antiphon.db is full"), SILENT),
     (StoreError("/var/lib/antiphon.db is locked"), SILENT),
 ]
 

@@ -1,15 +1,21 @@
 """What calls to replicas come to, when some of them die meanwhile or refuse."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
+from deployments import handles
 from deployments.errors import UnavailableError
-from deployments.handles import ApplicationHandle, HandleEngineClient
+from deployments.handles import ApplicationHandle, HandleEngineClient, HandleStoreClient
+from deployments.service.records import RunningCall
 from engine.errors import EngineError, QueueFullError, UnknownTokenError
 from engine.types import ChatMessage, GenerateRequest, SamplingParams
+from stores.errors import ParentGoneError
+from stores.types import ResponseRecord
 
 
 class Broadcasting:
@@ -141,3 +147,129 @@ async def test_a_generation_that_is_refused_is_raised_here() -> None:
         async for _ in client.generate(ASKED):
             raise AssertionError("nothing is generated")
     assert streaming.is_cancelled
+
+
+class Restarting:
+    """A Serve handle of the store: `num_deaths` calls meet a dead replica before one is answered.
+
+    `told` are the calls that were answered, each with its arguments.
+    """
+
+    def __init__(self, num_deaths: int = 0) -> None:
+        self.num_deaths = num_deaths
+        self.told: list[tuple[Any, ...]] = []
+        self.has_claimed = asyncio.Event()
+        self.attends: list[asyncio.Event] = []
+
+    def __getattr__(self, method: str) -> "Method":
+        return Method(self, method)
+
+    def options(self, stream: bool) -> "Restarting":
+        assert stream
+        return self
+
+    async def call(self, method: str, *args: object) -> object:
+        if self.num_deaths:
+            self.num_deaths -= 1
+            raise ActorDiedError()
+        self.told.append((method, *args))
+        if method == "claim":
+            self.has_claimed.set()
+        return True
+
+    async def be_attended(self) -> AsyncIterator[None]:
+        """Until the store dies: that is, its event is set."""
+        death = asyncio.Event()
+        self.attends.append(death)
+        yield None
+        await death.wait()
+        raise ActorDiedError()
+
+
+class Method:
+    def __init__(self, handle: Restarting, name: str) -> None:
+        self._handle, self._name = handle, name
+
+    def remote(self, *args: object) -> Any:
+        if self._name == "attend":
+            return self._handle.be_attended()
+        return self._handle.call(self._name, *args)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[tuple[HandleStoreClient, Restarting]]:
+    client: Any = HandleStoreClient("store", "ingress_1")
+    handle = client._handle._handle = Restarting()
+    yield client, handle
+    if client._attending is not None:
+        client._attending.cancel()
+        await asyncio.wait([client._attending])
+
+
+RECORD = ResponseRecord("resp_1", "alice", "in_progress", 1_700_000_000, "{}")
+
+
+@pytest.mark.parametrize("method", ["begin", "finish"])
+async def test_what_must_be_kept_is_told_again_until_a_store_is_there(
+    store: tuple[HandleStoreClient, Restarting], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, handle = store
+    monkeypatch.setattr(handles, "RETRY_S", 0.001)
+    handle.num_deaths = 3
+    if method == "begin":
+        assert await client.begin(RECORD, "model", True) is True
+    else:
+        await client.finish(RECORD, True)
+    assert [call[:2] for call in handle.told if call[0] != "claim"] == [(method, RECORD)]
+
+
+async def test_a_store_that_stays_away_is_not_waited_for_without_end(
+    store: tuple[HandleStoreClient, Restarting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, handle = store
+    monkeypatch.setattr(handles, "CALL_S", 0.05)
+    monkeypatch.setattr(handles, "RETRY_S", 0.01)
+    handle.num_deaths = 1000
+    with pytest.raises(UnavailableError, match="The store is away"):
+        await client.finish(RECORD, True)
+
+
+async def test_a_read_is_not_repeated(store: tuple[HandleStoreClient, Restarting]) -> None:
+    client, handle = store
+    handle.num_deaths = 1
+    with pytest.raises(UnavailableError, match="The store is away"):
+        await client.get("resp_1", "alice")
+
+
+async def test_a_store_that_comes_back_is_told_what_runs_here(
+    store: tuple[HandleStoreClient, Restarting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, handle = store
+    monkeypatch.setattr(handles, "RETRY_S", 0.001)
+    await client.begin(RECORD, "model", True)
+    ended = replace(RECORD, response_id="resp_2")
+    await client.begin(ended, "model", False)
+    await client.finish(ended, False)
+    async with asyncio.timeout(10):
+        await handle.has_claimed.wait()
+        handle.has_claimed.clear()
+        handle.attends[0].set()
+        await handle.has_claimed.wait()
+    call = RunningCall(RECORD, "model", is_stored=True)
+    assert handle.told[-1] == ("claim", (call,), "ingress_1")
+    assert len(handle.attends) == 2
+
+
+async def test_what_the_store_refuses_is_raised_here(
+    store: tuple[HandleStoreClient, Restarting],
+) -> None:
+    client, handle = store
+    refusal = ParentGoneError("no such parent")
+
+    async def refuse(*_: object) -> object:
+        return refusal
+
+    handle.call = refuse  # type: ignore[method-assign]
+    with pytest.raises(ParentGoneError) as caught:
+        await client.begin(RECORD, "model", True)
+    assert caught.value is refusal

@@ -5,26 +5,25 @@ from dataclasses import replace
 
 import pytest
 
-from deployments.resource.codec import decode_stored, encode_stored
+from deployments.resource.codec import encode_stored
 from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
-from deployments.store_deployment import StoreDeployment
-from stores.errors import StoreDisabledError, StoreError
-from stores.memory import MemoryResponseStore
-from stores.types import ResponseRecord, StoreBounds
+from deployments.service.records import RunningCall, to_stored
+from deployments.store_deployment import CALLS, CLAIM_S, StoreDeployment, tell_refusals
+from stores.errors import ParentGoneError, StoreDisabledError, StoreError
+from stores.memory import MemoryStore
+from stores.types import Bounds, ResponseRecord, StoreBounds
 from tests.support.serving import ROOMY, make_store
 
 RUNNING = ResponseRecord("resp_1", "alice", "in_progress", 1_700_000_000, "{}")
 ENDED = replace(RUNNING, status="completed", body='{"text": "Hello"}')
-DISABLED = StoreBounds(max_entries=0, max_bytes=1_000_000, ttl_s=60)
+DISABLED = Bounds(max_entries=0, max_bytes=1_000_000, ttl_s=60)
 
 
-class FullStore(MemoryResponseStore):
+class FullStore(MemoryStore):
     """Takes what runs and nothing that has ended."""
 
-    def put(self, record: ResponseRecord) -> None:
-        if record.status != "in_progress":
-            raise StoreError("the disk is full")
-        super().put(record)
+    def finish(self, record: ResponseRecord) -> None:
+        raise StoreError("the disk is full")
 
 
 async def test_a_running_response_is_kept_and_replaced_by_its_end() -> None:
@@ -140,7 +139,7 @@ async def test_another_owners_response_is_exactly_like_none() -> None:
 
 
 async def test_who_waits_gets_the_end_of_a_response_that_cannot_be_kept() -> None:
-    store = StoreDeployment(FullStore(ROOMY, lambda: 0.0))
+    store = StoreDeployment(FullStore(StoreBounds(ROOMY, ROOMY), lambda: 0.0), lambda: 0.0)
     await store.begin(RUNNING, "model", is_stored=True)
     await store.watch("resp_1", "alice")
     with pytest.raises(StoreError, match="the disk is full"):
@@ -162,7 +161,7 @@ async def test_what_a_dead_ingress_was_generating_has_failed_and_nothing_else() 
     await attendance.aclose()
     record = await store.get("resp_1", "alice")
     assert record is not None
-    failed = decode_stored(record.body).response
+    failed = to_stored(record).response
     assert (record.status, failed.status, failed.response_id) == ("failed", "failed", "resp_1")
     assert failed.failure == ResponseFailure("server_error", "The server lost this response.", True)
     assert await store.get("resp_2", "alice") == replace(lost, response_id="resp_2")
@@ -170,3 +169,118 @@ async def test_what_a_dead_ingress_was_generating_has_failed_and_nothing_else() 
     unstored = await store.wait_finished("resp_3", "alice", 1.0)
     assert unstored is not None
     assert unstored.status == "failed"
+
+
+class Restarted:
+    """A store whose deployment ends and begins again over the same records, as a file's does."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.records = MemoryStore(StoreBounds(ROOMY, ROOMY), lambda: self.now_s)
+
+    def start(self) -> StoreDeployment:
+        return StoreDeployment(self.records, lambda: self.now_s)
+
+
+def make_lost(response_id: str) -> ResponseRecord:
+    response = Response(response_id, 1_700_000_000, "in_progress", "scripted")
+    body = encode_stored(StoredResponse(response, RequestEcho(1.0, 1.0, is_stored=True)))
+    return replace(RUNNING, response_id=response_id, body=body)
+
+
+async def test_what_nobody_claims_after_a_restart_has_failed_when_the_time_is_over() -> None:
+    restarted = Restarted()
+    await restarted.start().begin(make_lost("resp_1"), "model", True, "dead")
+    store = restarted.start()
+    restarted.now_s = CLAIM_S - 0.1
+    assert await store.get("resp_1", "alice") == make_lost("resp_1")
+    restarted.now_s = CLAIM_S
+    record = await store.get("resp_1", "alice")
+    assert record is not None
+    assert (record.status, to_stored(record).response.status) == ("failed", "failed")
+
+
+async def test_what_its_ingress_claims_runs_on_and_can_be_watched() -> None:
+    restarted = Restarted()
+    await restarted.start().begin(make_lost("resp_1"), "model", True, "alive")
+    store = restarted.start()
+    call = RunningCall(make_lost("resp_1"), "model", is_stored=True)
+    unkept = RunningCall(make_lost("resp_2"), "model", is_stored=False)
+    await store.claim((call, unkept), "alive")
+    restarted.now_s = 10 * CLAIM_S
+    assert await store.get("resp_1", "alice") == make_lost("resp_1")
+    assert await store.get("resp_2", "alice") is None
+    assert [await store.watch(i, "alice") for i in ("resp_1", "resp_2")] == ["model", "model"]
+
+
+async def test_what_was_deleted_before_a_restart_stays_deleted_when_it_is_claimed() -> None:
+    restarted = Restarted()
+    before = restarted.start()
+    await before.begin(make_lost("resp_1"), "model", True, "alive")
+    await before.delete("resp_1", "alice")
+    store = restarted.start()
+    await store.claim((RunningCall(make_lost("resp_1"), "model", is_stored=True),), "alive")
+    assert await store.get("resp_1", "alice") is None
+    await store.finish(replace(make_lost("resp_1"), status="completed"), is_stored=True)
+    assert await store.get("resp_1", "alice") is None
+
+
+async def test_an_end_that_comes_in_time_is_no_loss() -> None:
+    restarted = Restarted()
+    await restarted.start().begin(make_lost("resp_1"), "model", True, "alive")
+    store = restarted.start()
+    ended = replace(make_lost("resp_1"), status="completed", body="{}")
+    await store.finish(ended, is_stored=True)
+    restarted.now_s = 10 * CLAIM_S
+    assert await store.get("resp_1", "alice") == ended
+
+
+async def test_an_end_that_comes_after_all_takes_the_place_of_the_loss() -> None:
+    store = make_store()
+    attendance = store.attend("slow")
+    await anext(attendance)
+    await store.begin(make_lost("resp_1"), "model", True, "slow")
+    await attendance.aclose()
+    ended = replace(make_lost("resp_1"), status="completed", body="{}")
+    await store.finish(ended, is_stored=True)
+    assert await store.get("resp_1", "alice") == ended
+
+
+async def test_an_ingress_that_has_come_back_is_not_given_up() -> None:
+    store = make_store()
+    first, second = store.attend("alive"), store.attend("alive")
+    await anext(first)
+    await store.begin(make_lost("resp_1"), "model", True, "alive")
+    await anext(second)
+    await first.aclose()
+    assert await store.get("resp_1", "alice") == make_lost("resp_1")
+    await second.aclose()
+    record = await store.get("resp_1", "alice")
+    assert record is not None
+    assert record.status == "failed"
+
+
+async def test_a_claim_of_what_a_store_in_memory_has_lost_can_be_watched_and_not_kept() -> None:
+    store = make_store()
+    orphan = replace(make_lost("resp_2"), parent_id="resp_1")
+    await store.claim((RunningCall(orphan, "model", is_stored=True),), "alive")
+    assert await store.watch("resp_2", "alice") == "model"
+    with pytest.raises(ParentGoneError):
+        await store.finish(replace(orphan, status="completed"), is_stored=True)
+
+
+async def test_over_a_handle_a_refusal_is_a_value_and_a_fault_is_raised() -> None:
+    @tell_refusals
+    class Told(StoreDeployment):
+        pass
+
+    store = Told(FullStore(StoreBounds(DISABLED, ROOMY), lambda: 0.0), lambda: 0.0)
+    refusal = await store.get("resp_1", "alice")
+    assert isinstance(refusal, StoreDisabledError)
+    with pytest.raises(StoreError, match="the disk is full"):
+        await store.finish(ENDED, True)
+
+
+def test_every_call_of_the_store_tells_its_refusals() -> None:
+    calls = {name for name, value in vars(StoreDeployment).items() if name[0] != "_"}
+    assert calls == {*CALLS, "attend"}

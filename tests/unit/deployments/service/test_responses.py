@@ -7,12 +7,12 @@ from contextlib import aclosing
 import pytest
 
 from deployments.errors import InternalError, NotFoundError, ServiceError, UnavailableError
-from deployments.resource.codec import decode_stored
 from deployments.resource.events import ResponseEnded, StreamEvent
 from deployments.resource.response import ResponseFailure, StoredResponse
 from deployments.service import responses
 from deployments.service.generation import Generations
 from deployments.service.models import ModelDirectory
+from deployments.service.records import to_stored
 from deployments.service.responses import ResponsesService, RunningResponse
 from deployments.store_deployment import StoreDeployment
 from deployments.wire.parse import parse_model
@@ -130,7 +130,7 @@ async def test_a_task_that_is_cancelled_cancels_its_response() -> None:
         await task
     await store.wait_ended()
     assert (engine.closed, store.statuses) == (["resp_1"], ["cancelled"])
-    stored = decode_stored(store.ends[0].body).response
+    stored = to_stored(store.ends[0]).response
     assert stored.output_text == "Hel"
 
 

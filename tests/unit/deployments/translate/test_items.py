@@ -133,9 +133,6 @@ def test_pictures_of_an_output_follow_it() -> None:
     [
         ([message(), call(), call()], "input[2].call_id"),
         ([call(), output(), call(), call()], "input[3].call_id"),
-        ([message(), {"type": "item_reference", "id": "msg_1"}], "input[1].id"),
-        ([{"id": "msg_1"}], "input[0].id"),
-        ([{"type": None, "id": "msg_1"}], "input[0].id"),
     ],
 )
 def test_an_item_that_does_not_fit_is_refused_by_its_place(

@@ -7,12 +7,9 @@ import pytest
 
 from deployments.errors import InvalidRequestError
 from deployments.resource.response import RequestEcho
-from deployments.translate.request import (
-    list_powerless,
-    to_echo,
-    to_generate_request,
-    to_messages,
-)
+from deployments.translate import request as translate
+from deployments.translate.request import list_powerless, to_echo
+from deployments.translate.response_input import to_response_input
 from deployments.wire.parse import parse_model
 from deployments.wire.responses_request import CreateResponse
 from engine.types import (
@@ -20,9 +17,11 @@ from engine.types import (
     FunctionTool,
     GenerateRequest,
     JsonFormat,
+    ModelCard,
     SamplingParams,
     ToolCall,
 )
+from stores.types import History
 from tests.support.scripted import CARD
 
 LIMITED = replace(CARD, default_max_tokens=300)
@@ -30,6 +29,17 @@ LIMITED = replace(CARD, default_max_tokens=300)
 
 def request(**fields: Any) -> CreateResponse:
     return parse_model(CreateResponse, {"model": "scripted", **fields})
+
+
+def to_generate_request(
+    wanted: CreateResponse, card: ModelCard, generation_id: str
+) -> GenerateRequest:
+    given = to_response_input(wanted, History())
+    return translate.to_generate_request(wanted, given, card, generation_id)
+
+
+def to_messages(wanted: CreateResponse, card: ModelCard) -> tuple[ChatMessage, ...]:
+    return to_generate_request(wanted, card, "resp_1").messages
 
 
 def test_a_text_is_a_turn_of_the_user_with_the_models_defaults() -> None:

@@ -1,9 +1,11 @@
 """A response and its events as `/v1` spells them."""
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
+from openai.types.responses import Response as OpenAiResponse
 
 from deployments.resource.events import (
     ArgumentsDelta,
@@ -202,6 +204,18 @@ def test_a_response_repeats_its_request() -> None:
         user="me",
         text={"format": {"type": "json_object"}, "verbosity": "low"},
     )
+
+
+def test_a_response_says_what_it_went_on_from() -> None:
+    chained = replace(ECHO, previous_response_id="resp_0")
+    body = to_body(StoredResponse(BEGUN, chained))
+    assert body == make_resource(previous_response_id="resp_0")
+    talking = replace(ECHO, conversation_id="conv_1")
+    body = to_body(StoredResponse(BEGUN, talking))
+    assert body == make_resource(conversation={"id": "conv_1"})
+    held = OpenAiResponse.model_validate(body)
+    assert held.conversation is not None
+    assert held.conversation.id == "conv_1"
 
 
 STATUSES: list[ItemStatus] = ["in_progress", "completed", "incomplete"]

@@ -52,12 +52,18 @@ def test_an_item_is_read_by_its_type(
     parsed = parse({**extra, **item})
     assert type(parsed) is kind
     if kind is not ItemReference:
-        assert parsed == parse(item)
+        assert parsed == parse({**item, "id": extra.get("id")})
 
 
 @pytest.mark.parametrize("item", [{"id": "msg_1"}, {"id": "msg_1", "type": None}])
 def test_an_id_alone_is_a_reference(item: dict[str, Any]) -> None:
     assert parse(item) == ItemReference(id="msg_1")
+
+
+@pytest.mark.parametrize("sent", [None, "", 5, ["x"], {"a": 1}, "x" * 1000])
+@pytest.mark.parametrize("item", [message(), call(), output(), {"type": "reasoning"}])
+def test_the_id_of_an_item_may_be_anything(item: dict[str, Any], sent: object) -> None:
+    assert parse({**item, "id": sent}) == parse(item).model_copy(update={"id": sent})
 
 
 def test_a_message_of_the_assistant_is_read_as_responses_have_it() -> None:
@@ -67,6 +73,7 @@ def test_a_message_of_the_assistant_is_read_as_responses_have_it() -> None:
     ]
     item = message(type="message", role="assistant", content=parts, **EXTRA)
     assert parse(item) == InputMessage(
+        id="x_1",
         type="message",
         role="assistant",
         content=[TextPart(type="output_text", text="a"), TextPart(type="input_text", text="b")],

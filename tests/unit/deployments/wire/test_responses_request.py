@@ -46,6 +46,8 @@ AT_THE_EDGE: list[dict[str, Any]] = [
     {"metadata": {"<text>": "<array>"}},
     {"model": "org/name:q4 🙂"},
     {"model": "m" * 256},
+    {"previous_response_id": "r" * 512},
+    {"conversation": "c" * 512},
     {"store": False, "stream": True, "parallel_tool_calls": False},
     {"tool_choice": "none"},
     {"include": []},
@@ -164,6 +166,29 @@ def test_log_probabilities_are_asked_for_in_two_ways(
     sent: dict[str, Any], number: int | None
 ) -> None:
     assert parse({**GOOD, **sent}).num_logprobs == number
+
+
+@pytest.mark.parametrize(
+    ("sent", "conversation_id"),
+    [({}, None), ({"conversation": "c"}, "c"), ({"conversation": {"id": "c", "more": 1}}, "c")],
+)
+def test_a_conversation_has_two_spellings(
+    sent: dict[str, Any], conversation_id: str | None
+) -> None:
+    assert parse({**GOOD, **sent}).conversation_id == conversation_id
+
+
+@pytest.mark.parametrize("conversation", ["conv_1", {"id": "conv_1"}])
+def test_a_response_goes_on_from_one_thing(conversation: object) -> None:
+    both = {"previous_response_id": "resp_1", "conversation": conversation}
+    with pytest.raises(InvalidRequestError) as caught:
+        parse({**GOOD, **both})
+    assert caught.value.message == (
+        "Invalid value for 'conversation': it cannot stand beside 'previous_response_id'; "
+        "send one of the two."
+    )
+    for key in both:
+        parse({**GOOD, **both, key: None})
 
 
 def test_what_has_no_effect_is_listed_in_a_fixed_order() -> None:
