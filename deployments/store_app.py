@@ -26,7 +26,14 @@ class StoreReplica(StoreDeployment):
     def __init__(self, folder: Path | None, bounds: StoreBounds) -> None:
         join_serve_logs()
         clock = make_clock()
-        super().__init__(open_store(folder, bounds, clock), clock)
+        self._opened = open_store(folder, bounds, clock)
+        super().__init__(self._opened, clock)
+
+    def __del__(self) -> None:
+        """Serve calls it when it stops a replica: the last uses are written then."""
+        opened = getattr(self, "_opened", None)
+        if isinstance(opened, SqliteStore):
+            opened.close()
 
 
 def open_store(folder: Path | None, bounds: StoreBounds, clock: Callable[[], float]) -> Store:

@@ -78,11 +78,12 @@ class Server:
         orders = folder / "orders"
         orders.mkdir(exist_ok=True)
         faults = {"PYTHONPATH": str(FAULTS), "ANTIPHON_TEST_ORDERS": str(orders)}
+        data = {"ANTIPHON_DATA_DIR": str(folder / "data")}
         with output.open("wb") as sink:
             process = subprocess.Popen(
                 [sys.executable, "-m", "deployments.launch", str(config)],
                 cwd=REPOSITORY,
-                env={**os.environ, **faults, **variables, MARK: mark},
+                env={**os.environ, **faults, **data, **variables, MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,

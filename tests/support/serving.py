@@ -53,14 +53,16 @@ async def serving(
     drops_other_tools: bool = False,
     reasoning_alias: str | None = "reasoning",
     keys: Sequence[str] = (),
+    make_id: Callable[[str], str] | None = None,
 ) -> AsyncIterator[Served]:
     """The application over these engines; at its end every response that began must have ended.
 
-    `keys` are the server's; the clients send the first of them.
+    `keys` are the server's; the clients send the first of them. Applications over one store share
+    `make_id`.
     """
     store = make_store() if store is None else store
     models = ModelDirectory({f"app-{number}": each for number, each in enumerate(engines)})
-    clock, make_id = make_clock(), make_ids()
+    clock, make_id = make_clock(), make_id or make_ids()
     generations = Generations(models, clock, make_id, replica_wait_s, heartbeat_s)
     limits = Limits(MAX_BODY_BYTES, drops_other_tools)
     chat = ChatRoutes(CompletionsService(generations), limits, reasoning_alias)
