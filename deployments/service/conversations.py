@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from deployments.errors import NotFoundError
+from deployments.errors import InvalidRequestError, NotFoundError
 from deployments.translate.conversation import Conversation
 from deployments.translate.items import add_item
 from deployments.translate.response_input import (
@@ -15,6 +15,7 @@ from deployments.translate.response_input import (
     to_records,
 )
 from deployments.wire.responses_items import InputItem
+from stores.errors import ConversationFullError
 from stores.types import (
     ConversationRecord,
     History,
@@ -94,11 +95,17 @@ class ConversationsService:
     async def update(
         self, conversation_id: str, metadata: Metadata, owner: str
     ) -> ConversationRecord:
-        """Replace the metadata."""
+        """Replace the metadata.
+
+        Raises:
+            InvalidRequestError: where there is no room for it.
+        """
         text = encode_metadata(metadata)
-        return found(
-            await self.store.update_conversation(conversation_id, owner, text), conversation_id
-        )
+        try:
+            record = await self.store.update_conversation(conversation_id, owner, text)
+        except ConversationFullError as error:
+            raise InvalidRequestError(error.message, "metadata", "conversation_full") from None
+        return found(record, conversation_id)
 
     async def delete(self, conversation_id: str, owner: str) -> None:
         if not await self.store.delete_conversation(conversation_id, owner):

@@ -1,12 +1,14 @@
 """A Responses request to the engine's request, and to what the response repeats of it."""
 
+from dataclasses import replace
 from typing import Any, Protocol
 
+from deployments.errors import InvalidRequestError
 from deployments.resource.response import RequestEcho
 from deployments.translate.conversation import Conversation, check_says_something
 from deployments.translate.items import add_item
 from deployments.translate.media import check_media
-from deployments.translate.response_input import ResponseInput
+from deployments.translate.response_input import PlacedItem, ResponseInput
 from deployments.translate.sampling import to_sampling, to_stop
 from deployments.translate.tools import (
     ToolUse,
@@ -60,7 +62,7 @@ def to_messages(
     if instructions:
         conversation.add_turn("system", [instructions])
     for placed in given.history:
-        add_item(conversation, placed.item, placed.param)
+        add_kept(conversation, placed)
     for placed in given.own:
         if given.is_continued and isinstance(placed.item, FunctionCallOutput):
             conversation.check_is_called(placed.item.call_id, f"{placed.param}.call_id")
@@ -68,6 +70,22 @@ def to_messages(
     check_media(conversation.media, card)
     check_says_something(conversation.messages, "input", "instructions")
     return conversation.messages
+
+
+def add_kept(conversation: Conversation, placed: PlacedItem) -> None:
+    """Add an item that no longer stands in the request: what brought it is at fault, if any is.
+
+    Raises:
+        InvalidRequestError: where it does not fit what came before.
+    """
+    num_media = len(conversation.media)
+    try:
+        add_item(conversation, placed.item, placed.param)
+    except InvalidRequestError as error:
+        message = f"What went before cannot be gone on from: {error.message}"
+        raise InvalidRequestError(message, placed.param, error.code) from None
+    new = conversation.media[num_media:]
+    conversation.media[num_media:] = [replace(each, param=placed.param) for each in new]
 
 
 def to_use_and_format(

@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from deployments.wire.base import (
@@ -87,13 +95,27 @@ class ReasoningSettings(WireModel):
     generate_summary: Label | None = None
 
 
-KeptId = Annotated[str, Field(min_length=1, max_length=512)]  # of a response or a conversation
+KeptId = Annotated[str, Field(min_length=1, max_length=512)]  # of a response
+
+
+def check_has_route(conversation_id: str) -> str:
+    """An id that a client may make up, and that must then be the name of a route.
+
+    Raises:
+        ValueError: where it would be another route's, or none's.
+    """
+    if "/" in conversation_id or conversation_id in (".", ".."):
+        raise ValueError("it must not have a slash, nor be '.' or '..'")
+    return conversation_id
+
+
+ConversationId = Annotated[KeptId, AfterValidator(check_has_route)]
 
 
 class ConversationReference(WireModel):
     """`conversation` as an object."""
 
-    id: KeptId
+    id: ConversationId
 
 
 def name_conversation(value: object) -> str:
@@ -116,7 +138,8 @@ class CreateResponse(SamplingFields):
     previous_response_id: KeptId | None = None
     conversation: (
         Annotated[
-            Annotated[KeptId, Tag("<text>")] | Annotated[ConversationReference, Tag("<object>")],
+            Annotated[ConversationId, Tag("<text>")]
+            | Annotated[ConversationReference, Tag("<object>")],
             Discriminator(name_conversation),
         ]
         | None
