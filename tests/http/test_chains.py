@@ -19,13 +19,15 @@ from tests.support.asking import (
     assistant,
     count,
     in_turn,
+    open_stream,
     post,
     refused,
     user,
 )
+from tests.support.observed import ObservedStore
 from tests.support.scripted import CARD, ScriptedEngine, Step, saying, thinking
 from tests.support.serving import make_store, playing, serving
-from tests.support.spots import function, message, output
+from tests.support.spots import function, image, message, output
 
 EMPTY = (
     "The request has no effective input: give 'input' or 'instructions' some text.",
@@ -155,8 +157,8 @@ async def test_two_that_go_on_from_one_know_nothing_of_each_other() -> None:
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_response_that_is_not_stored_goes_on_and_leaves_no_trace(is_streamed: bool) -> None:
-    engine = playing(*saying("Hello"))
-    async with serving(engine) as served:
+    engine, store = playing(*saying("Hello")), ObservedStore()
+    async with serving(engine, store=store) as served:
         first = await ask(served)
         unkept = await ask(served, "Psst!", is_streamed, previous_response_id=first.id, store=False)
         assert (await served.http.get(f"/v1/responses/{unkept.id}")).status_code == 404
@@ -164,6 +166,7 @@ async def test_a_response_that_is_not_stored_goes_on_and_leaves_no_trace(is_stre
         await ask(served, "And?", previous_response_id=first.id)
     assert engine.requests[1].messages == (user("Hi"), assistant("Hello"), user("Psst!"))
     assert engine.requests[2].messages == (user("Hi"), assistant("Hello"), user("And?"))
+    assert (store.ends[1].response_id, store.ends[1].input) == (unkept.id, ())
 
 
 @pytest.mark.parametrize("store", [True, None])
@@ -171,9 +174,7 @@ async def test_a_chained_request_in_the_instant_of_the_end_finds_its_parent(stor
     """By the id of `response.created`, before the stream has said that it is done."""
     engine = in_turn(saying("Hello"), *[saying("Yes.")] * 20)
     async with serving(engine) as served:
-        stream = await served.openai.responses.create(
-            model="scripted", input="Hi", stream=True, store=store
-        )
+        stream = await open_stream(served, store=store)
         created = (await anext(stream)).response
         while (await anext(stream)).type != "response.completed":
             pass
@@ -251,6 +252,19 @@ async def test_a_chain_may_go_from_a_model_to_another() -> None:
         ChatMessage("assistant", "Hello", "Hm."),
         user("And?"),
     )
+
+
+async def test_a_picture_of_a_chain_is_refused_by_the_name_of_the_parent() -> None:
+    seeing = ScriptedEngine(lambda _: saying("Hello"), replace(CARD, media=("image",)))
+    blind = ScriptedEngine(lambda _: saying("Hi"), replace(CARD, name="blind", aliases=()))
+    async with serving(seeing, blind) as served:
+        first = await ask(served, [message(content=[image()])])
+        body: dict[str, Any] = {"model": "blind", "input": "And?"}
+        status, told = await post(served, previous_response_id=first.id, **body)
+    error = told["error"]
+    found = (status, error["param"], error["code"])
+    assert found == (400, "previous_response_id", "unsupported_value")
+    assert blind.requests == []
 
 
 async def test_a_chain_may_be_a_thousand_deep() -> None:

@@ -1,4 +1,4 @@
-"""Items that the server keeps are named, or sent back as they were shown: they stay what they are."""
+"""Items that the server keeps are named, or sent back: they stay what they are."""
 
 import asyncio
 from dataclasses import replace
@@ -13,7 +13,9 @@ from tests.support.asking import (
     Json,
     ask,
     assistant,
+    converse,
     in_turn,
+    open_stream,
     post,
     refused,
     user,
@@ -26,11 +28,11 @@ ALICE, BOB = "sk-alice-1", "sk-bob-22"
 HELLO = saying("Hello")
 
 
-def reference(item_id: str) -> Json:
+def reference(item_id: str | None) -> Json:
     return {"type": "item_reference", "id": item_id}
 
 
-def unknown(item_id: str, param: str) -> tuple[int, Json]:
+def unknown(item_id: str | None, param: str) -> tuple[int, Json]:
     return refused(f"Item with id '{item_id}' not found.", param, "item_not_found")
 
 
@@ -62,7 +64,7 @@ async def test_thoughts_calls_and_outputs_are_named_by_their_ids() -> None:
     async with serving(engine) as served:
         first = await ask(served, "Go.")
         ids = [item.call_id for item in first.output if item.type == "function_call"]
-        named: list[Any] = [reference(item.id or "") for item in first.output]
+        named: list[Any] = [reference(item.id) for item in first.output]
         given = [output(call_id=call_id) for call_id in ids]
         second = await ask(served, [message(content="Go."), *named, *given])
         all_ids = await list_ids(served, second.id)
@@ -83,9 +85,9 @@ async def test_the_items_of_a_conversation_are_named_by_their_ids() -> None:
     store = make_store(replace(ROOMY, max_entries=0))  # conversations need no responses
     async with serving(engine, store=store) as served:
         items: list[Any] = [message(content="One"), message(role="assistant", content="Two")]
-        made = await served.openai.conversations.create(items=items)
+        made = await converse(served, *items)
         ids = [item.id async for item in served.openai.conversations.items.list(made.id)]
-        await ask(served, [reference(ids[0] or ""), message()])
+        await ask(served, [reference(ids[0]), message()])
     assert engine.requests[0].messages == (assistant("Two"), user("Hi"))
 
 
@@ -106,17 +108,18 @@ async def test_the_items_of_another_key_are_unknown() -> None:
     async with serving(engine, keys=[ALICE, BOB]) as served:
         mine = await ask(served)
         ids = [mine.output[0].id, *await list_ids(served, mine.id)]
+        assert (await post(served, input=[*map(reference, ids)]))[0] == 200
         served.http.headers["authorization"] = f"Bearer {BOB}"
         for item_id in ids:
             told = await post(served, input=[reference(item_id)])
             assert told == unknown(item_id, "input[0].id")
-    assert len(engine.requests) == 1
+    assert len(engine.requests) == 2
 
 
 async def test_the_items_of_a_response_can_be_named_when_it_has_ended() -> None:
     engine = in_turn([GenerationStarted(5), TextDelta("1, ", 1), asyncio.Event()], HELLO)
     async with serving(engine) as served:
-        stream = await served.openai.responses.create(model="scripted", input="Go.", stream=True)
+        stream = await open_stream(served, "Go.")
         events = [await anext(stream) for _ in range(5)]
         item_id = next(e.item.id for e in events if e.type == "response.output_item.added")
         (own,) = await list_ids(served, "resp_1")
@@ -316,9 +319,7 @@ async def test_two_unanswered_calls_with_one_id_are_refused_across_turns() -> No
     engine = playing(*HELLO)
     async with serving(engine) as served:
         first = await ask(served, [message(), call(call_id="c")])
-        status, told = await post(
-            served, input=[call(call_id="c")], previous_response_id=first.id
-        )
+        status, told = await post(served, input=[call(call_id="c")], previous_response_id=first.id)
         answered = [output(call_id="c"), call(call_id="c"), output(call_id="c")]
         assert (await post(served, input=answered, previous_response_id=first.id))[0] == 200
     assert (status, told["error"]["param"]) == (400, "input[0].call_id")

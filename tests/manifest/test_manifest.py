@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent
 # Folders whose every test stands in a manifest: they hold the surface's own tests.
 SURFACE = ("tests/http", "tests/golden")
 # What a row without tests may wait for: work that is to come, or a machine that can run it.
-LATER = {"state", "constraints", "speed", "background", "machine"}
+LATER = {"later", "constraints", "speed", "background", "machine"}
 
 Row = dict[str, Any]
 

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from openai import AsyncStream
+from openai.types.conversations import Conversation, ConversationItemList
 from openai.types.responses import Response
 
 from engine.types import ChatMessage, GenerateRequest, GenerationFinished, GenerationStarted
@@ -42,14 +44,32 @@ def assistant(text: str) -> ChatMessage:
 
 async def ask(served: Served, text: Any = "Hi", is_streamed: bool = False, **body: Any) -> Response:
     """A response when it has ended, however it came; `text` may be items."""
-    sent: Json = {"model": "scripted", "input": text, **body}
     if not is_streamed:
+        sent: Json = {"model": "scripted", "input": text, **body}
         response: Response = await served.openai.responses.create(**sent)
         return response
-    stream = await served.openai.responses.create(**sent, stream=True)
+    stream = await open_stream(served, text, **body)
     *_, last = [event async for event in stream]
     final: Response = last.response
     return final
+
+
+async def open_stream(served: Served, text: Any = "Hi", **body: Any) -> AsyncStream[Any]:
+    """The events of a response; their types are for the test to know."""
+    stream: AsyncStream[Any] = await served.openai.responses.create(
+        model="scripted", input=text, stream=True, **body
+    )
+    return stream
+
+
+async def converse(served: Served, *items: Any, **metadata: str) -> Conversation:
+    """A new conversation with these items."""
+    return await served.openai.conversations.create(items=list(items), metadata=metadata)
+
+
+async def add_items(served: Served, conversation_id: str, *items: Any) -> ConversationItemList:
+    """Items at the end of a conversation."""
+    return await served.openai.conversations.items.create(conversation_id, items=list(items))
 
 
 async def post(served: Served, path: str = "/v1/responses", **body: Any) -> tuple[int, Json]:
