@@ -13,7 +13,9 @@ from stores.schema import APPLICATION_ID, MIGRATIONS, DamagedRowError
 
 # The setting that says where the file is.
 FOLDER_SETTING: Final = "data_folder"
-PAGE_BYTES: Final = 4096
+# Smaller than usual: a full file of bodies of 1 to 60 kB was measured 2 % larger than what counts
+# in it, and 5 % with pages of 4096 bytes.
+PAGE_BYTES: Final = 2048
 JOURNAL_BYTES: Final = 4 * 1024 * 1024
 
 # The header of a SQLite file (sqlite.org/fileformat.html, 1.3): numbers are big-endian.
@@ -130,10 +132,11 @@ def _check_version(path: Path, version: int) -> None:
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Lock, migrate and check. Exclusive locking comes first: it spares the shared memory file."""
+    if path.stat().st_size == 0:  # only a new file takes these
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     for pragma in (
         "locking_mode = EXCLUSIVE",
-        f"page_size = {PAGE_BYTES}",
-        "auto_vacuum = INCREMENTAL",
         "secure_delete = ON",
         "synchronous = NORMAL",
         f"journal_size_limit = {JOURNAL_BYTES}",

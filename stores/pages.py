@@ -13,16 +13,12 @@ def cut_page(item_ids: Sequence[str], query: PageQuery) -> tuple[range, bool]:
         UnknownItemError: where the cursor is not among the items.
     """
     places = range(len(item_ids))
-    if query.after is not None:
-        cursor = _find(item_ids, query.after)
-        places = range(cursor) if query.is_descending else places[cursor + 1 :]
     if query.is_descending:
         places = places[::-1]
+    if query.after is not None:
+        # The last of a doubled id: pages that begin at the first would never come to their end.
+        seen = [it for it, place in enumerate(places) if item_ids[place] == query.after]
+        if not seen:
+            raise UnknownItemError("There is no such item here to go on from.")
+        places = places[seen[-1] + 1 :]
     return places[: query.limit], len(places) > query.limit
-
-
-def _find(item_ids: Sequence[str], item_id: str) -> int:
-    try:
-        return item_ids.index(item_id)
-    except ValueError:
-        raise UnknownItemError("There is no such item here to go on from.") from None

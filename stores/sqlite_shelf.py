@@ -62,7 +62,8 @@ class SqliteShelf:
     def scan(self, table: Table[RowT]) -> Iterator[tuple[RowT, int]]:
         """All rows by their numbers, without their bodies, and how many bytes the bodies have."""
         codec: RowCodec[RowT] = self._codecs[table.name]
-        return map(codec.decode_scanned, self._connection.execute(codec.scan))
+        # All at once: a statement that is left half read would keep the connection from closing.
+        return map(codec.decode_scanned, self._connection.execute(codec.scan).fetchall())
 
     def write(self, *, with_uses: bool = False) -> None:
         """Write what has changed, in one transaction; where it fails nothing is written.

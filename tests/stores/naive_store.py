@@ -116,12 +116,14 @@ class NaiveStore:
             if self.is_over(it.since_s, self.bounds.conversations.ttl_s):
                 self.conversations.remove(it)
 
-    def evict(self) -> None:
+    def evict_responses(self) -> None:
         most = self.bounds.responses
         while self.entries and (
             len(self.entries) > most.max_entries or self.num_bytes(self.entries) > most.max_bytes
         ):
             self.entries.pop(0)
+
+    def evict_conversations(self) -> None:
         most = self.bounds.conversations
         while (counted := self.counted()) and (
             len(counted) > most.max_entries or sum(it.num_bytes for it in counted) > most.max_bytes
@@ -137,7 +139,7 @@ class NaiveStore:
         fits = conversation.num_bytes <= bounds.max_bytes
         if fits and not self.is_over(conversation.since_s, bounds.ttl_s):
             self.conversations.append(conversation)
-        self.evict()
+        self.evict_conversations()
 
     def reopen(self, bounds: StoreBounds) -> None:
         """What a store in a file does that starts again, with these bounds."""
@@ -148,10 +150,11 @@ class NaiveStore:
         self.expire()
         most = bounds.responses.max_bytes
         self.entries = [it for it in self.entries if self.num_bytes([it]) <= most]
-        for it in self.counted():
-            if it.num_bytes > bounds.conversations.max_bytes:
-                self.conversations.remove(it)
-        self.evict()
+        for conversation in self.counted():
+            if conversation.num_bytes > bounds.conversations.max_bytes:
+                self.conversations.remove(conversation)
+        self.evict_responses()
+        self.evict_conversations()
 
     # ── responses ────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +213,7 @@ class NaiveStore:
         fits = self.num_bytes([ended]) <= self.bounds.responses.max_bytes
         if not beginning.is_hold and fits:
             self.entries.append(ended)
-        self.evict()
+        self.evict_responses()
         if link and record.status in ("completed", "incomplete"):
             self.append_end(record, link, new[link.num_read :] + record.output)
         self.settle(beginning.pinned)
@@ -250,7 +253,6 @@ class NaiveStore:
         running.is_hold, running.parent = True, None
 
     def list_running(self) -> tuple[ResponseRecord, ...]:
-        self.check_responses()
         return tuple(replace(it.record, input=()) for it in self.running if not it.is_hold)
 
     def list_input_items(self, response_id: str, owner: str, query: PageQuery) -> ItemPage | None:
@@ -336,7 +338,7 @@ class NaiveStore:
         self.check_room(found, weigh(metadata) - weigh(found.record.metadata))
         found.record = replace(found.record, metadata=metadata)
         self.find_conversation(conversation_id, owner)
-        self.evict()
+        self.evict_conversations()
         return found.record
 
     def check_room(self, conversation: Conversation, more_bytes: int) -> None:
@@ -361,7 +363,7 @@ class NaiveStore:
         found.items += new
         found.since_s = self.now_s
         self.find_conversation(conversation_id, owner)
-        self.evict()
+        self.evict_conversations()
         return True
 
     def list_conversation_items(
@@ -410,5 +412,6 @@ def cut(items: list[ItemRecord], query: PageQuery) -> ItemPage:
         raise UnknownItemError("")
     ordered = items[::-1] if query.is_descending else items
     if query.after is not None:
-        ordered = ordered[[it.item_id for it in ordered].index(query.after) + 1 :]
+        while query.after in [it.item_id for it in ordered]:
+            ordered = ordered[1:]
     return ItemPage(tuple(ordered[: query.limit]), len(ordered) > query.limit)

@@ -5,9 +5,25 @@ import pickle
 import pytest
 
 from stores import errors
-from stores.errors import StoreDisabledError, StoreError
+from stores.errors import (
+    ConversationFullError,
+    ParentGoneError,
+    StoreDisabledError,
+    StoreError,
+    StoreFaultError,
+    StoreRefusal,
+    UnknownItemError,
+)
 
-EXAMPLES = [StoreError("out of order"), StoreDisabledError("responses_store_max_entries")]
+EXAMPLES = [
+    StoreError("out of order"),
+    StoreFaultError("out of order"),
+    StoreRefusal("no"),
+    StoreDisabledError("responses_store_max_entries"),
+    ParentGoneError("gone"),
+    UnknownItemError("unknown"),
+    ConversationFullError("full"),
+]
 
 
 def test_the_examples_are_all_classes() -> None:
