@@ -29,6 +29,11 @@ class StoreReplica(StoreDeployment):
         self._opened = open_store(folder, bounds, clock)
         super().__init__(self._opened, clock)
 
+    async def check_health(self) -> None:
+        """Called by Serve, which replaces the replica where this raises."""
+        if isinstance(self._opened, SqliteStore):
+            self._opened.check()
+
     def __del__(self) -> None:
         """Serve calls it when it stops a replica: the last uses are written then."""
         opened = getattr(self, "_opened", None)

@@ -144,15 +144,21 @@ class ConversationLedger:
     def create(
         self, record: ConversationRecord, items: tuple[ItemRecord, ...], now_s: float
     ) -> None:
-        """Keep a new conversation, unless it is there or alone beyond the bounds."""
+        """Keep a new conversation, unless it is there or no byte is kept at all.
+
+        Raises ConversationFullError where it would be alone beyond the bounds.
+        """
         key = (record.owner, record.conversation_id)
+        if key in self._conversations or self._bounds.max_bytes == 0:
+            return
         unique = {item.item_id: item for item in items}
         num_bytes = record.own_bytes + sum(item.size_bytes for item in unique.values())
-        if key not in self._conversations and num_bytes <= self._bounds.max_bytes:
-            conversation = self._create(record, now_s)
-            self._append(conversation, items)
-            self._recency.use(conversation)
-            self._evict()
+        if num_bytes > self._bounds.max_bytes:
+            raise ConversationFullError("There is no room for a conversation of that size.")
+        conversation = self._create(record, now_s)
+        self._append(conversation, items)
+        self._recency.use(conversation)
+        self._evict()
 
     def append(self, key: Key, items: tuple[ItemRecord, ...], now_s: float) -> bool:
         """Raises ConversationFullError where it would be alone beyond the bounds."""

@@ -59,6 +59,19 @@ class SqliteStore(BoundedStore):
         finally:
             self._connection.close()
 
+    def check(self) -> None:
+        """Say so where the file has been damaged since: a new process sets it aside.
+
+        Raises:
+            StoreFaultError: where it cannot be read any more.
+        """
+        try:
+            if self._is_stale:
+                self._load()
+        except (sqlite3.Error, DamagedRowError) as error:
+            if is_damage(error):
+                raise to_fault(self._path, str(error)) from None
+
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager

@@ -256,9 +256,12 @@ class Store(Protocol):
     def create_conversation(
         self, record: ConversationRecord, items: tuple[ItemRecord, ...]
     ) -> None:
-        """Keep a new conversation, unless it is alone beyond the bounds.
+        """Keep a new conversation. Again, with an id that is there, it changes nothing.
 
-        Again, with an id that is there, it changes nothing.
+        With 0 bytes it is not kept.
+
+        Raises:
+            ConversationFullError: where it is alone beyond other bounds.
         """
         ...
 

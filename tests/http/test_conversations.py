@@ -400,6 +400,14 @@ async def test_a_conversation_without_room_says_so_and_stays_as_it_was() -> None
         await add_items(served, made.id, message(content="a" * 1000))
 
 
+async def test_a_conversation_that_has_no_room_at_all_is_not_made() -> None:
+    store = make_store(ROOMY, replace(ROOMY, max_bytes=3000))
+    async with serving(playing(), store=store) as served:
+        with pytest.raises(BadRequestError) as caught:
+            await converse(served, message(content="a" * 3000))
+    assert (caught.value.param, caught.value.code) == ("items", "conversation_full")
+
+
 async def test_metadata_without_room_is_refused_by_its_name() -> None:
     store = make_store(ROOMY, replace(ROOMY, max_bytes=1500))
     large = {str(number): "a" * 500 for number in range(3)}

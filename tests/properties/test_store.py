@@ -114,10 +114,13 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = NaiveStore(bounds)
 
     def teardown(self) -> None:
-        if hasattr(self, "store"):
-            self.read_all()
-            self.store.close()
-        shutil.rmtree(self.folder)
+        try:
+            if hasattr(self, "store"):
+                self.read_all()
+        finally:
+            if hasattr(self, "store"):
+                self.store.close()
+            shutil.rmtree(self.folder)
 
     # ── calls ────────────────────────────────────────────────────────────────────────────────────
 

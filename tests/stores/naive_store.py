@@ -321,6 +321,9 @@ class NaiveStore:
         if self.find_conversation(record.conversation_id, record.owner, is_use=False) is None:
             made = self.add_conversation(record)
             made.items += self.unknown(made, items)
+            if made.num_bytes > self.bounds.conversations.max_bytes > 0:
+                self.conversations.remove(made)
+                raise ConversationFullError("")
             self.settle(made)
 
     def get_conversation(self, conversation_id: str, owner: str) -> ConversationRecord | None:

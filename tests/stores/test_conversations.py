@@ -149,7 +149,8 @@ def test_a_conversation_is_full_when_it_would_be_alone_beyond_the_bytes(
     make_store: MakeStore,
 ) -> None:
     caller = make_store(conversations=replace(PLENTY, max_bytes=OWN_BYTES + 2 * ITEM_BYTES))
-    caller.create("large", "i j k")
+    with pytest.raises(ConversationFullError):
+        caller.create("large", "i j k")
     assert caller.has_conversations("large") == []
     caller.create("x", "i")
     assert caller.append("x", "i j j") is True

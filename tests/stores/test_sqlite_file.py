@@ -283,6 +283,8 @@ def test_a_body_that_was_altered_is_never_returned(
         with pytest.raises(StoreFaultError) as caught:
             caller.store.get("r7", "alice")
         assert NAME not in str(caught.value) and "SELECT" not in str(caught.value)
+        assert isinstance(caller.store, SqliteStore)
+        caller.store.check()  # one body is no reason for a new start
         assert caller.has("r6", "r8") == ["r6", "r8"]
     assert "checksum" in caplog.text
 
@@ -381,3 +383,20 @@ def test_a_store_that_is_closed_fails(tmp_path: Path) -> None:
         store.get("a", "alice")
     with pytest.raises(StoreFaultError):
         store.finish(make_record("b"))
+
+
+def test_a_file_that_is_damaged_under_a_running_store_asks_for_a_new_start(tmp_path: Path) -> None:
+    fill(tmp_path)
+    with opened(tmp_path) as caller:
+        store = caller.store
+        assert isinstance(store, SqliteStore)
+        store.check()
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        write_garbage(tmp_path / NAME)
+        store._connection.execute("PRAGMA shrink_memory").fetchall()
+        with pytest.raises(StoreFaultError):
+            caller.store.get("r7", "alice")
+        with pytest.raises(StoreFaultError, match="data_folder"):
+            store.check()
+    with opened(tmp_path) as caller:
+        assert caller.store.get("r7", "alice") is None
