@@ -18,12 +18,14 @@ from deployments.resource.response import (
     ReasoningItem,
     ReasoningText,
 )
+from deployments.translate import request as translation
 from deployments.translate.conversation import MOVED
-from deployments.translate.request import to_messages
+from deployments.translate.response_input import to_response_input
 from deployments.wire.parse import parse_model
 from deployments.wire.responses import to_item
 from deployments.wire.responses_request import CreateResponse
 from engine.types import ChatMessage, Media, SampledLogprob, TokenLogprob
+from stores.types import History
 from tests.support.scripted import CARD
 
 Json = dict[str, Any]
@@ -31,6 +33,13 @@ Json = dict[str, Any]
 SEEING = replace(CARD, media=("image", "video", "audio"))
 IDS = ("call_1", "call_2", "call_3")
 limits = settings(max_examples=2 * settings().max_examples, deadline=None)
+
+
+def to_messages(body: dict[str, Any]) -> tuple[ChatMessage, ...]:
+    wanted = parse_model(CreateResponse, body)
+    given = to_response_input(wanted, History())
+    return translation.to_messages(wanted.instructions, given, SEEING)
+
 
 # ── any items ────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,7 +142,7 @@ def list_told(messages: Sequence[ChatMessage]) -> list[str]:
 
 def translate(items: Sequence[Json]) -> tuple[ChatMessage, ...]:
     body = {"model": "scripted", "instructions": "Sing.", "input": list(items)}
-    leading, *messages = to_messages(parse_model(CreateResponse, body), SEEING)
+    leading, *messages = to_messages(body)
     assert leading == ChatMessage("system", "Sing.")
     return tuple(messages)
 
@@ -246,7 +255,7 @@ FIELDS = st.sampled_from(["input", "tools", "tool_choice", "text", "reasoning", 
 def test_anything_else_is_refused_by_a_place_inside_its_field(field: str, value: Any) -> None:
     body = {"model": "scripted", "instructions": "Sing.", field: value}
     try:
-        to_messages(parse_model(CreateResponse, body), SEEING)
+        to_messages(body)
     except InvalidRequestError as error:
         assert error.param is not None
         assert error.param.startswith(field)

@@ -261,7 +261,7 @@ async def test_a_store_that_comes_back_is_told_what_runs_here(
 
 
 async def test_what_the_store_refuses_is_raised_here(
-    store: tuple[HandleStoreClient, Restarting],
+    store: tuple[HandleStoreClient, Restarting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, handle = store
     refusal = ParentGoneError("no such parent")
@@ -269,7 +269,7 @@ async def test_what_the_store_refuses_is_raised_here(
     async def refuse(*_: object) -> object:
         return refusal
 
-    handle.call = refuse  # type: ignore[method-assign]
+    monkeypatch.setattr(handle, "call", refuse)
     with pytest.raises(ParentGoneError) as caught:
         await client.begin(RECORD, "model", True)
     assert caught.value is refusal

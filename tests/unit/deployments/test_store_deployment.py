@@ -275,7 +275,7 @@ async def test_over_a_handle_a_refusal_is_a_value_and_a_fault_is_raised() -> Non
         pass
 
     store = Told(FullStore(StoreBounds(DISABLED, ROOMY), lambda: 0.0), lambda: 0.0)
-    refusal = await store.get("resp_1", "alice")
+    refusal: object = await store.get("resp_1", "alice")
     assert isinstance(refusal, StoreDisabledError)
     with pytest.raises(StoreError, match="the disk is full"):
         await store.finish(ENDED, True)
