@@ -6,12 +6,13 @@ from typing import Final, Literal, Protocol
 
 RecordStatus = Literal["in_progress", "completed", "incomplete", "failed", "cancelled"]
 
-# What a record and an item cost beside their text: about what their objects and rows take. Of a
+# What a record and an item cost beside their text: what their objects and rows take, and the unused
+# ends of their pages, so that a file is seldom larger than its bound (benchmarks/LOG.md). Of a
 # response's, the smaller part stays for as long as a descendant needs it, as do its id, its owner,
 # and what it costs a response to refer to an item, which may be another's too.
-RECORD_OVERHEAD_BYTES: Final = 512
-NODE_OVERHEAD_BYTES: Final = 128
-ITEM_OVERHEAD_BYTES: Final = 128
+RECORD_OVERHEAD_BYTES: Final = 1024
+NODE_OVERHEAD_BYTES: Final = 256
+ITEM_OVERHEAD_BYTES: Final = 256
 REFERENCE_BYTES: Final = 8
 
 

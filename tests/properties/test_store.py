@@ -91,7 +91,7 @@ PAGES = st.builds(
 BOUNDS = st.builds(
     Bounds,
     max_entries=st.sampled_from([4, 3, 2, 1000, 1000, 1000, 1, 0]),
-    max_bytes=st.sampled_from([6000, 1_000_000, 4000, 2500, 3200, 1600, 800, 0]),
+    max_bytes=st.sampled_from([12_000, 1_000_000, 8000, 5000, 6400, 3200, 1600, 0]),
     ttl_s=st.sampled_from([0, 8]),
 )
 STORE_BOUNDS = st.builds(StoreBounds, BOUNDS, BOUNDS)

@@ -21,7 +21,7 @@ from stores.types import (
     StoreBounds,
 )
 
-ENTRY_BYTES, NODE_BYTES, ITEM_BYTES, REFERENCE_BYTES = 384, 128, 128, 8
+ENTRY_BYTES, NODE_BYTES, ITEM_BYTES, REFERENCE_BYTES = 768, 256, 256, 8
 
 
 @dataclass(eq=False)
@@ -54,7 +54,7 @@ class Conversation:
 
     @property
     def num_bytes(self) -> int:
-        return weigh(self.record.metadata, *self.key, 512) + sum(map(weigh_item, self.items))
+        return weigh(self.record.metadata, *self.key, 1024) + sum(map(weigh_item, self.items))
 
     @property
     def key(self) -> tuple[str, str]:
