@@ -16,6 +16,7 @@ from engine.errors import (
 )
 from stores.errors import (
     ConversationFullError,
+    HistoryTooLargeError,
     ParentGoneError,
     StoreDisabledError,
     StoreError,
@@ -121,6 +122,8 @@ def store_to_service_error(error: StoreError) -> ServiceError:
             return InvalidRequestError(error.message, PREVIOUS, NO_PARENT)
         case UnknownItemError():
             return InvalidRequestError(error.message, "after", "item_not_found")
+        case HistoryTooLargeError():
+            return InvalidRequestError(error.message, INPUT, "context_length_exceeded")
         case ConversationFullError():
             return InvalidRequestError(error.message, "items", "conversation_full")
         case _:

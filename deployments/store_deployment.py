@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from cachetools import TTLCache
 
-from deployments.service.records import RunningCall, to_lost
-from stores.errors import StoreError, StoreRefusal
+from deployments.service.records import RunningCall, to_lost, to_unstored_record
+from stores.errors import StoreError, StoreFaultError, StoreRefusal
 from stores.types import (
     ConversationRecord,
     History,
@@ -57,6 +57,9 @@ class StoreDeployment:
         # Records in progress of an earlier process: whoever generates them comes back, or nobody.
         self._orphans = {(each.owner, each.response_id): each for each in store.list_running()}
         self._orphaned_since_s = clock()
+        # Ends that are still to be kept: of what nobody claimed, and of what no disk took when it
+        # came, whose callers were told that it has failed.
+        self._unkept: dict[tuple[str, str], ResponseRecord] = {}
 
     # ── which responses run ──────────────────────────────────────────────────────────────────────
 
@@ -113,6 +116,9 @@ class StoreDeployment:
         try:
             if is_stored if running is None else running.call.is_stored:
                 self._store.finish(record)
+        except StoreFaultError:
+            self._unkept[key] = replace(to_unstored_record(record), input=())
+            raise
         finally:
             if running is not None:
                 running.final.set_result(replace(record, input=()))
@@ -134,12 +140,23 @@ class StoreDeployment:
         return running.final.result() if done else None
 
     def _open(self) -> Store:
-        """The store, without records in progress that nobody has claimed in time."""
+        """The store, without records in progress that nobody generates any more."""
         if self._orphans and self._clock() - self._orphaned_since_s >= CLAIM_S:
-            for record in self._orphans.values():
-                self._store.finish(to_lost(record))
+            self._unkept.update({key: to_lost(record) for key, record in self._orphans.items()})
             self._orphans.clear()
+        self._keep_unkept()
         return self._store
+
+    def _keep_unkept(self) -> None:
+        """Keep what could not be kept, if the disk is well again."""
+        for key, record in list(self._unkept.items()):
+            try:
+                self._store.finish(record)
+            except StoreFaultError:
+                return  # the next call tries again
+            except StoreRefusal:
+                logger.warning("a response that could not be stored is not there any more")
+            del self._unkept[key]
 
     # ── responses ────────────────────────────────────────────────────────────────────────────────
 

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 from stores.chains import Key
 from stores.conversations import Conversation, ConversationLedger
-from stores.errors import StoreDisabledError
+from stores.errors import HistoryTooLargeError, StoreDisabledError
 from stores.responses import ResponseLedger
 from stores.shelf import Shelf
 from stores.types import (
@@ -116,18 +116,19 @@ class BoundedStore:
         if query.conversation_id is not None:
             self._check_conversations()
         with self._peek():
+            index, owner = self._index, query.owner
             status, serial = None, None
             items: tuple[ItemRecord, ...] = ()
             if query.parent_id is not None:
-                key = (query.owner, query.parent_id)
-                status, items = self._index.responses.read_chain(key)
+                key = (owner, query.parent_id)
+                _check_weight(index.responses.weigh_chain(key), query)
+                status, items = index.responses.read_chain(key)
             if query.conversation_id is not None:
-                key = (query.owner, query.conversation_id)
-                serial, more_items = self._index.conversations.read(key)
+                key = (owner, query.conversation_id)
+                _check_weight(index.conversations.weigh(key), query)
+                serial, more_items = index.conversations.read(key)
                 items += more_items
-            found = {it: self._find_item(query.owner, it) for it in query.item_ids}
-            named = {item_id: item for item_id, item in found.items() if item is not None}
-            return History(items, status, serial, named)
+            return History(items, status, serial, self._find_items(query, items))
 
     # ── conversations ────────────────────────────────────────────────────────────────────────────
 
@@ -217,6 +218,28 @@ class BoundedStore:
             made = ConversationRecord(link.conversation_id, record.owner, record.created_at, "{}")
             self._index.conversations.append_end(made, link.serial, items, self._now_s)
 
+    def _find_items(
+        self, query: HistoryQuery, history: tuple[ItemRecord, ...]
+    ) -> dict[str, ItemRecord]:
+        """The items that a query names, as far as this owner has them."""
+        named: dict[str, ItemRecord] = {}
+        num_bytes = sum(item.size_bytes for item in history) if query.item_ids else 0
+        for item_id in query.item_ids:
+            item = self._find_item(query.owner, item_id)
+            if item is not None:
+                num_bytes += item.size_bytes
+                _check_weight(num_bytes, query)
+                named[item_id] = item
+        return named
+
     def _find_item(self, owner: str, item_id: str) -> ItemRecord | None:
         found = self._index.responses.find_item(owner, item_id)
         return found or self._index.conversations.find_item(owner, item_id)
+
+
+def _check_weight(num_bytes: int, query: HistoryQuery) -> None:
+    if num_bytes > query.max_bytes:
+        raise HistoryTooLargeError(
+            f"What this request goes on from has {num_bytes} bytes or more; {query.max_bytes} are "
+            "the most."
+        )

@@ -232,6 +232,11 @@ class ConversationLedger:
             return None
         return _to_record(self._shelf.get(CONVERSATIONS, conversation.row))
 
+    def weigh(self, key: Key) -> int:
+        """What a conversation weighs with its items; 0 where it is not there."""
+        conversation = self._conversations.get(key)
+        return 0 if conversation is None else conversation.num_bytes
+
     def read(self, key: Key) -> tuple[int | None, tuple[ItemRecord, ...]]:
         """The serial of a conversation and its items, the oldest first."""
         conversation = self._find(key)

@@ -39,3 +39,7 @@ class UnknownItemError(StoreRefusal):
 
 class ConversationFullError(StoreRefusal):
     """A conversation would be larger than all conversations together may be."""
+
+
+class HistoryTooLargeError(StoreRefusal):
+    """What a response is to go on from weighs more than one request may read."""

@@ -204,6 +204,11 @@ class ResponseLedger:
             self._recency.use(entry)
         return ItemPage(self.chains.read(items[place] for place in places), has_more)
 
+    def weigh_chain(self, key: Key) -> int:
+        """At least what a response weighs with its ancestors; 0 where it is not there."""
+        entry = self._entries.get(key)
+        return 0 if entry is None else entry.node.chain_bytes
+
     def read_chain(self, key: Key) -> tuple[RecordStatus | None, tuple[ItemRecord, ...]]:
         """The status of a parent and the items of its chain, none where it runs or has failed."""
         entry = self._entries.get(key)

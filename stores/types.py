@@ -15,6 +15,9 @@ NODE_OVERHEAD_BYTES: Final = 256
 ITEM_OVERHEAD_BYTES: Final = 256
 REFERENCE_BYTES: Final = 8
 
+# More than any context holds; what is read is copied several times on its way to a model.
+MAX_HISTORY_BYTES: Final = 64 * 2**20
+
 
 def text_bytes(*texts: str) -> int:
     """Bytes of texts as UTF-8; a lone surrogate, which JSON can spell, counts three."""
@@ -138,13 +141,14 @@ class ItemPage:
 class HistoryQuery:
     """What a new response goes on from: a parent or a conversation, or neither.
 
-    And the ids of items that it names in its input.
+    And the ids of items that it names in its input. All of it may weigh `max_bytes`.
     """
 
     owner: str
     parent_id: str | None = None
     conversation_id: str | None = None
     item_ids: tuple[str, ...] = ()
+    max_bytes: int = MAX_HISTORY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +253,7 @@ class Store(Protocol):
         Raises:
             StoreDisabledError: where the bounds allow no entry of what is asked for; items alone
                 can always be asked for.
+            HistoryTooLargeError: where it weighs more than is asked for.
         """
         ...
 

@@ -69,6 +69,13 @@ def to_lost(record: ResponseRecord) -> ResponseRecord:
     return replace(record, status="failed", body=ended.body)
 
 
+def to_unstored_record(record: ResponseRecord) -> ResponseRecord:
+    """The record of a response whose caller has been told that it could not be stored."""
+    stored = to_stored(record)
+    told = replace(stored, response=to_unstored(stored.response))
+    return with_end(record, to_record(told, record.owner))
+
+
 def to_unstored(response: Response) -> Response:
     """A response that was to be stored and is not: whatever it was, it has failed."""
     return replace(

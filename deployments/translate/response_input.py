@@ -136,6 +136,8 @@ def place_items(
 ) -> Iterator[PlacedItem]:
     """Items and their places under `name`; those that went before (`known`) are not said twice.
 
+    Nor is what is named twice: a short list of names would make a long input.
+
     Raises:
         InvalidRequestError: for one that names an item that this caller does not have.
     """
@@ -146,8 +148,10 @@ def place_items(
         if kept is None:
             yield placed
         elif kept.item_id not in known:
-            # What stands twice in one input is said twice: the second one is a copy.
-            yield replace(placed, kept=None) if kept.item_id in used else placed
+            if kept.item_id not in used:
+                yield placed
+            elif not isinstance(item, ItemReference):
+                yield replace(placed, kept=None)  # what is sent twice is said twice
             used.add(kept.item_id)
 
 

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from stores.errors import ParentGoneError, UnknownItemError
+from stores.errors import HistoryTooLargeError, ParentGoneError, UnknownItemError
 from stores.types import (
     NODE_OVERHEAD_BYTES,
     RECORD_OVERHEAD_BYTES,
     REFERENCE_BYTES,
     Bounds,
+    History,
     HistoryQuery,
     PageQuery,
     RecordStatus,
@@ -261,3 +262,24 @@ def test_a_cursor_that_is_not_there_is_refused_and_no_use(
         caller.inputs("a", after=cursor)
     caller.finish("d")
     assert caller.has("a", "b", "c", "d") == ["b", "c", "d"]
+
+
+def test_a_history_beyond_what_a_request_may_read_is_refused_before_it_is_read(
+    make_store: MakeStore,
+) -> None:
+    caller = make_store()
+    finish_chain(caller, "a", "b")
+    caller.create("x", "i j")
+    queries = [
+        HistoryQuery("alice", parent_id="b"),
+        HistoryQuery("alice", conversation_id="x"),
+        HistoryQuery("alice", item_ids=("a_in", "i")),
+    ]
+    for query in queries:
+        assert caller.store.read_history(replace(query, max_bytes=10_000)) != History()
+        with pytest.raises(HistoryTooLargeError):
+            caller.store.read_history(replace(query, max_bytes=500))
+    both = HistoryQuery("alice", "b", item_ids=("i",))
+    weight = sum(item.size_bytes for item in caller.store.read_history(both).items)
+    with pytest.raises(HistoryTooLargeError):
+        caller.store.read_history(replace(both, max_bytes=weight + 100))

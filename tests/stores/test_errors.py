@@ -7,6 +7,7 @@ import pytest
 from stores import errors
 from stores.errors import (
     ConversationFullError,
+    HistoryTooLargeError,
     ParentGoneError,
     StoreDisabledError,
     StoreError,
@@ -23,6 +24,7 @@ EXAMPLES = [
     ParentGoneError("gone"),
     UnknownItemError("unknown"),
     ConversationFullError("full"),
+    HistoryTooLargeError("large"),
 ]
 
 

@@ -29,6 +29,7 @@ from engine.errors import (
 )
 from stores.errors import (
     ConversationFullError,
+    HistoryTooLargeError,
     ParentGoneError,
     StoreDisabledError,
     StoreError,
@@ -113,6 +114,10 @@ TOLD: list[tuple[EngineError | StoreError, ServiceError]] = [
     (
         UnknownItemError("no such item"),
         InvalidRequestError("no such item", "after", "item_not_found"),
+    ),
+    (
+        HistoryTooLargeError("too much"),
+        InvalidRequestError("too much", "input", "context_length_exceeded"),
     ),
     (
         ConversationFullError("no room"),

@@ -9,7 +9,7 @@ from deployments.resource.codec import encode_stored
 from deployments.resource.response import RequestEcho, Response, ResponseFailure, StoredResponse
 from deployments.service.records import RunningCall, to_stored
 from deployments.store_deployment import CALLS, CLAIM_S, StoreDeployment, tell_refusals
-from stores.errors import ParentGoneError, StoreDisabledError, StoreError
+from stores.errors import ParentGoneError, StoreDisabledError, StoreError, StoreFaultError
 from stores.memory import MemoryStore
 from stores.types import Bounds, ResponseRecord, StoreBounds
 from tests.support.serving import ROOMY, make_store
@@ -284,3 +284,42 @@ async def test_over_a_handle_a_refusal_is_a_value_and_a_fault_is_raised() -> Non
 def test_every_call_of_the_store_tells_its_refusals() -> None:
     calls = {name for name, value in vars(StoreDeployment).items() if name[0] != "_"}
     assert calls == {*CALLS, "attend"}
+
+
+class MovableDisk(MemoryStore):
+    """Keeps no end while it `is_full`."""
+
+    is_full = True
+
+    def finish(self, record: ResponseRecord) -> None:
+        if self.is_full:
+            raise StoreFaultError("the disk is full")
+        super().finish(record)
+
+
+async def test_an_end_that_no_disk_took_is_kept_as_failed_when_there_is_room() -> None:
+    disk = MovableDisk(StoreBounds(ROOMY, ROOMY), lambda: 0.0)
+    store = StoreDeployment(disk, lambda: 0.0)
+    await store.begin(make_lost("resp_1"), "model", True)
+    with pytest.raises(StoreFaultError):
+        await store.finish(replace(make_lost("resp_1"), status="completed"), is_stored=True)
+    assert await store.get("resp_1", "alice") == make_lost("resp_1")
+    disk.is_full = False
+    record = await store.get("resp_1", "alice")
+    assert record is not None
+    failure = to_stored(record).response.failure
+    assert failure is not None
+    assert (record.status, failure.message) == ("failed", "The response could not be stored.")
+
+
+async def test_a_full_disk_does_not_keep_what_is_there_from_being_read() -> None:
+    now_s = [0.0]
+    disk = MovableDisk(StoreBounds(ROOMY, ROOMY), lambda: now_s[0])
+    disk.begin(make_lost("resp_1"))
+    store = StoreDeployment(disk, lambda: now_s[0])
+    now_s[0] = CLAIM_S
+    assert await store.get("resp_1", "alice") == make_lost("resp_1")
+    disk.is_full = False
+    record = await store.get("resp_1", "alice")
+    assert record is not None
+    assert record.status == "failed"

@@ -191,10 +191,10 @@ def test_what_went_before_is_not_said_again() -> None:
     assert (first.param, second.param) == ("input[1]", "input[3]")
 
 
-def test_what_stands_twice_is_said_twice_under_two_ids() -> None:
-    placed = place(NAMED, SENT_BACK, NAMED)
-    assert [each.kept for each in placed] == [KEPT, None, None]
-    assert len({record.item_id for record in to_records(placed, "seed")}) == 3
+def test_what_is_sent_twice_is_said_twice_under_two_ids_and_what_is_named_again_once() -> None:
+    placed = place(NAMED, SENT_BACK, NAMED, NAMED)
+    assert [each.kept for each in placed] == [KEPT, None]
+    assert len({record.item_id for record in to_records(placed, "seed")}) == 2
 
 
 # ── what is kept of it ───────────────────────────────────────────────────────────────────────────
