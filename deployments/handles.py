@@ -194,8 +194,13 @@ class HandleStoreClient:
         await self._insist("finish", record, is_stored)
 
     async def _insist(self, method: str, *args: object) -> Any:
+        """Call in no request's context: Serve cancels the calls of a request whose client leaves.
+
+        One that the store has answered, but whose answer nobody takes, would be told for ever.
+        """
         deadline_s = asyncio.get_running_loop().time() + CALL_S
-        return await self._handle.call_until(deadline_s, method, *args)
+        calling = self._handle.call_until(deadline_s, method, *args)
+        return await asyncio.create_task(calling, context=Context())
 
     async def _attend(self) -> None:
         """Attend as long as this process lives: when the store goes, until it is back."""

@@ -63,6 +63,15 @@ def to_fault(path: Path, reason: str) -> StoreFaultError:
     )
 
 
+def read_identity(path: Path) -> tuple[int, int] | None:
+    """Which file it is, whatever its name: device and number; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def is_damage(error: Exception) -> bool:
     """Whether an error tells of a file that is not whole."""
     if isinstance(error, sqlite3.Error):

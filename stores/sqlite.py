@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from stores.bounded import BoundedStore, Index
-from stores.database import is_damage, open_database, set_aside, to_fault
+from stores.database import is_damage, open_database, read_identity, set_aside, to_fault
 from stores.errors import StoreFaultError, StoreRefusal
 from stores.loading import load_index
 from stores.schema import DamagedRowError
@@ -60,11 +60,13 @@ class SqliteStore(BoundedStore):
             self._connection.close()
 
     def check(self) -> None:
-        """Say so where the file has been damaged since: a new process sets it aside.
+        """Say so where the file has been damaged or taken away since: a new process begins another.
 
         Raises:
-            StoreFaultError: where it cannot be read any more.
+            StoreFaultError: where it cannot be read any more, or nobody could open it again.
         """
+        if read_identity(self._path) != self._identity:
+            raise to_fault(self._path, "it was taken away while the server ran")
         try:
             if self._is_stale:
                 self._load()
@@ -151,6 +153,7 @@ class SqliteStore(BoundedStore):
 
     def _connect(self, lock_wait_s: float) -> None:
         self._connection = open_database(self._path, lock_wait_s)
+        self._identity = read_identity(self._path)
         try:
             self._shelf = SqliteShelf(self._connection, int(self._now_s * 1_000_000))
             self._load()

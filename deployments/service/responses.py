@@ -23,7 +23,7 @@ from deployments.translate.response_input import (
 from deployments.wire.responses_request import CreateResponse
 from engine.errors import EngineError
 from engine.types import ModelCard
-from stores.errors import StoreError
+from stores.errors import StoreError, StoreRefusal
 from stores.types import (
     ConversationLink,
     History,
@@ -152,11 +152,22 @@ class ResponsesService:
     ) -> RunningResponse:
         try:
             is_kept = await self._store.begin(record, request.model, is_to_store)
+        except StoreRefusal:
+            await generation.rest.close()
+            raise
         except BaseException:
             await generation.rest.close()
+            self._own(self._take_back(record, is_to_store))
             raise
         echo = to_echo(request, generation.card, is_kept)
         return RunningResponse(record, is_to_store, is_kept, echo, generation)
+
+    async def _take_back(self, record: ResponseRecord, is_to_store: bool) -> None:
+        """Forget a beginning that the store may have heard of or not."""
+        with suppress(ServiceError, StoreError):
+            if is_to_store and not await self._store.delete(record.response_id, record.owner):
+                return
+            await self._store.finish(replace(record, status="cancelled"), is_to_store)
 
     async def _undo(self, beginning: "asyncio.Task[RunningResponse]") -> None:
         """Close a response whose client left while the store was told of it."""

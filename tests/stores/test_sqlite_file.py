@@ -400,3 +400,19 @@ def test_a_file_that_is_damaged_under_a_running_store_asks_for_a_new_start(tmp_p
             store.check()
     with opened(tmp_path) as caller:
         assert caller.store.get("r7", "alice") is None
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_that_is_taken_away_under_a_running_store_asks_for_a_new_start(
+    tmp_path: Path, is_replaced: bool
+) -> None:
+    fill(tmp_path)
+    with opened(tmp_path) as caller:
+        store = caller.store
+        assert isinstance(store, SqliteStore)
+        store.check()
+        (tmp_path / NAME).rename(tmp_path / "elsewhere")
+        if is_replaced:
+            (tmp_path / NAME).touch()
+        with pytest.raises(StoreFaultError, match="taken away"):
+            store.check()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
@@ -273,3 +274,24 @@ async def test_what_the_store_refuses_is_raised_here(
     with pytest.raises(ParentGoneError) as caught:
         await client.begin(RECORD, "model", True)
     assert caught.value is refusal
+
+
+REQUEST: ContextVar[str] = ContextVar("REQUEST", default="none")
+
+
+async def test_what_must_be_kept_is_told_in_no_requests_context(
+    store: tuple[HandleStoreClient, Restarting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, handle = store
+    seen = []
+
+    async def look(method: str, *_: object) -> object:
+        seen.append((method, REQUEST.get()))
+        return True
+
+    monkeypatch.setattr(handle, "call", look)
+    token = REQUEST.set("one whose client may leave")
+    await client.begin(RECORD, "model", True)
+    await client.finish(RECORD, True)
+    REQUEST.reset(token)
+    assert [it for it in seen if it[0] != "claim"] == [("begin", "none"), ("finish", "none")]

@@ -26,6 +26,7 @@ from engine.errors import (
 )
 from engine.types import GenerateRequest, GenerationFinished, GenerationStarted, TextDelta
 from stores.errors import StoreError
+from stores.types import ResponseRecord
 from tests.support.observed import ObservedStore
 from tests.support.scripted import ScriptedEngine, Step, saying
 from tests.support.serving import START_S, make_ids, playing
@@ -341,3 +342,35 @@ async def test_the_generation_is_called_as_the_response_is() -> None:
     stored = await create(make_service(engine, ObservedStore()), REQUEST)
     asked: GenerateRequest = engine.requests[0]
     assert asked.generation_id == stored.response.response_id == "resp_1"
+
+
+class Deafening(ObservedStore):
+    """Hears of beginnings, and its answers do not come back."""
+
+    async def begin(
+        self, record: ResponseRecord, model: str, is_stored: bool, ingress: str = ""
+    ) -> bool:
+        await super().begin(record, model, is_stored, ingress)
+        raise UnavailableError("The store is away; try again soon.")
+
+
+@pytest.mark.parametrize("request_", [REQUEST, UNSTORED])
+async def test_a_beginning_whose_answer_is_lost_is_taken_back(request_: CreateResponse) -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), Deafening()
+    with pytest.raises(UnavailableError):
+        await make_service(engine, store).open(request_, "me")
+    await store.wait_ended()
+    await settle()
+    assert engine.closed == ["resp_1"]
+    assert await store.watch("resp_1", "me") is None
+    assert await store.get("resp_1", "me") is None
+
+
+async def test_a_beginning_that_was_never_heard_leaves_nothing_behind() -> None:
+    engine, store = playing(*BEGINNING, asyncio.Event()), ObservedStore()
+    store.begins_with = UnavailableError("The store is away; try again soon.")
+    with pytest.raises(UnavailableError):
+        await make_service(engine, store).open(REQUEST, "me")
+    await settle()
+    assert store.statuses == []
+    assert await store.get("resp_1", "me") is None
