@@ -1,9 +1,13 @@
 """Chains and conversations over a real cluster, with the clients that people have."""
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import openai
 import pytest
 from agents import Agent, ModelSettings, RunConfig, Runner
@@ -11,6 +15,7 @@ from agents.memory import OpenAIConversationsSession
 from agents.models.openai_responses import OpenAIResponsesModel
 from openai.types.responses import Response
 
+from benchmarks.crashes import read_file
 from tests.serve.conftest import VARIABLE_KEY
 from tests.support.item_oracles import check_item_list
 from tests.support.server import Server
@@ -132,3 +137,30 @@ async def test_an_agent_remembers_by_a_conversation(asynchronous: openai.AsyncOp
     assert await session.get_items() == items[:-1]
     await session.clear_session()
     assert len(runs[1].final_output) > 0
+
+
+def wait_idle(file: Path) -> None:
+    """Wait until no response in a store's file is in progress."""
+    deadline = time.monotonic() + 30
+    while read_file(file)[1]:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+async def leave_early(client: httpx2.AsyncClient, pause_s: float, **body: Any) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
+            asked = {"model": TINY, "input": "Go.", "max_output_tokens": 2, **body}
+            await client.post("/v1/responses", json=asked)
+
+
+async def test_whoever_leaves_at_once_leaves_nothing_running(server: Server) -> None:
+    """At any moment of a beginning, of which the store may have heard or not."""
+    headers = {"authorization": f"Bearer {server.key}"}
+    async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client:
+        for pause_ms in range(2, 62):
+            leaving = [
+                leave_early(client, pause_ms / 1000, stream=number % 2 == 0) for number in range(6)
+            ]
+            await asyncio.gather(*leaving)
+    await asyncio.to_thread(wait_idle, server.output.parent / "data/store.sqlite3")
