@@ -164,3 +164,16 @@ async def test_whoever_leaves_at_once_leaves_nothing_running(server: Server) -> 
             ]
             await asyncio.gather(*leaving)
     await asyncio.to_thread(wait_idle, server.output.parent / "data/store.sqlite3")
+
+
+def test_nothing_of_what_is_not_to_be_stored_is_on_the_disk(
+    server: Server, v1: openai.OpenAI
+) -> None:
+    folder = server.output.parent / "data"
+    for is_stored, secret in ((False, "zibeline-quartz"), (True, "zibeline-jasper")):
+        v1.responses.create(
+            model=TINY, input=f"Keep {secret}.", store=is_stored, max_output_tokens=2
+        )
+        files = [file.read_bytes() for file in folder.iterdir()]
+        assert any(secret.encode() in data for data in files) == is_stored
+    assert len(files) >= 2  # the file and its log
