@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from deployments.errors import NO_PARENT, PREVIOUS, InvalidRequestError
 from deployments.resource.codec import decode_item, encode_item
@@ -141,9 +142,9 @@ def place_items(
     Raises:
         InvalidRequestError: for one that names an item that this caller does not have.
     """
-    used: set[str] = set()
+    kept_items, used = KeptItems(found), set[str]()
     for index, item in enumerate(sent):
-        placed = place_item(item, f"{name}[{index}]", found)
+        placed = place_item(item, f"{name}[{index}]", kept_items)
         kept = placed.kept
         if kept is None:
             yield placed
@@ -155,20 +156,41 @@ def place_items(
             used.add(kept.item_id)
 
 
-def place_item(sent: InputItem, param: str, found: Mapping[str, ItemRecord]) -> PlacedItem:
+@dataclass(frozen=True, slots=True)
+class KeptItem:
+    """An item that the store has, as if it had just been sent, and its form without an id."""
+
+    record: ItemRecord
+    content: ContentItem
+    form: dict[str, Any]
+
+
+class KeptItems:
+    """The items that the store has found. Each is read once, however often it is named."""
+
+    def __init__(self, found: Mapping[str, ItemRecord]) -> None:
+        self._found = found
+        self._read: dict[str, KeptItem] = {}
+
+    def find(self, item_id: str) -> KeptItem | None:
+        if item_id not in self._found:
+            return None
+        if item_id not in self._read:
+            record = self._found[item_id]
+            content = to_content(record)
+            self._read[item_id] = KeptItem(record, content, to_given_item(content, ""))
+        return self._read[item_id]
+
+
+def place_item(sent: InputItem, param: str, kept_items: KeptItems) -> PlacedItem:
+    kept = kept_items.find(sent.id) if may_be_ours(sent.id) else None
     if isinstance(sent, ItemReference):
-        if sent.id not in found:
+        if kept is None:
             message = f"Item with id '{sent.id}' not found."
             raise InvalidRequestError(message, f"{param}.id", "item_not_found")
-        return PlacedItem(to_content(found[sent.id]), param, found[sent.id])
-    record = found.get(sent.id) if may_be_ours(sent.id) else None
-    if record is not None and is_same(sent, to_content(record)):
-        return PlacedItem(sent, param, record)
-    return PlacedItem(sent, param)
-
-
-def is_same(sent: ContentItem, kept: ContentItem) -> bool:
-    return to_given_item(sent, "") == to_given_item(kept, "")
+        return PlacedItem(kept.content, param, kept.record)
+    is_same = kept is not None and to_given_item(sent, "") == kept.form
+    return PlacedItem(sent, param, kept.record if kept is not None and is_same else None)
 
 
 def to_shown_item(record: ItemRecord) -> dict[str, object]:

@@ -8,6 +8,7 @@ import pytest
 from deployments.errors import InvalidRequestError
 from deployments.resource.codec import encode_item
 from deployments.resource.response import MessageItem, OutputText, ReasoningItem, ReasoningText
+from deployments.translate import response_input
 from deployments.translate.response_input import (
     PlacedItem,
     list_named,
@@ -195,6 +196,18 @@ def test_what_is_sent_twice_is_said_twice_under_two_ids_and_what_is_named_again_
     placed = place(NAMED, SENT_BACK, NAMED, NAMED)
     assert [each.kept for each in placed] == [KEPT, None]
     assert len({record.item_id for record in to_records(placed, "seed")}) == 2
+
+
+def test_an_item_is_read_once_however_often_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def look(record: ItemRecord) -> Any:
+        read.append(record.item_id)
+        return to_content(record)
+
+    monkeypatch.setattr(response_input, "to_content", look)
+    place(*[NAMED] * 50, *[SENT_BACK] * 50)
+    assert read == [KEPT.item_id]
 
 
 # ── what is kept of it ───────────────────────────────────────────────────────────────────────────
